@@ -15,6 +15,7 @@ LAYERS = [
     {"attention", "attacks", "corruptions"},
     {"tasks"},
     {"draws"},
+    {"environments"},
     {"devices"},
     {"domains"},
     {"declarations"},

@@ -18,6 +18,7 @@ from robench.core.inert import clipped
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.findings import Finding, Verification
 from robench.datasets.published import PUBLISHED_SETS
+from robench.datasets.trajectories import OFFLINE_SETS
 from robench.declare import find_datasets
 
 _SHOWN_OF_A_KIND = 10
@@ -148,8 +149,12 @@ def _entries() -> list[dict[str, Any]]:
         (name, each.where, each.num_bytes, each.licence, each.folder, list(each.archives), list(each.datasets))
         for name, each in PUBLISHED_SETS.items()
     ]
+    offline: list[tuple[Any, ...]] = [
+        (name, each.where or each.source, None if each.folder else 0, each.licence, each.folder, [], [name])
+        for name, each in OFFLINE_SETS.items()
+    ]
     keys = ("name", "where", "num_bytes", "licence", "folder", "archives", "datasets")
-    return [dict(zip(keys, each, strict=True)) for each in (*embedded, *on_disk)]
+    return [dict(zip(keys, each, strict=True)) for each in (*embedded, *on_disk, *offline)]
 
 
 def _plain(verification: Verification) -> dict[str, Any]:
@@ -158,6 +163,8 @@ def _plain(verification: Verification) -> dict[str, Any]:
         names = ("split", "num_texts", "num_tokens")
     elif verification.num_sequences is not None:
         names = ("split", "num_sequences", "sha256")
+    elif verification.num_trajectories is not None:
+        names = ("num_trajectories", "num_steps")
     elif verification.num_series is not None:
         names = ("split", "num_series", "num_channels", "num_steps", "sha256")
     elif verification.sha256 is not None:
@@ -226,6 +233,10 @@ def _counts(verification: Verification) -> str:
         tokens = "" if verification.num_tokens is None else f" of {verification.num_tokens:,} tokens"
         read = "every text was read" if verification.is_decoded else "it cannot be used"
         return f"{verification.num_texts:,} texts{tokens}; {read}"
+    if verification.num_trajectories is not None:
+        steps = "" if verification.num_steps is None else f" of {verification.num_steps:,} steps together"
+        read = "every value was read" if verification.is_decoded else "it cannot be used"
+        return f"{verification.num_trajectories:,} trajectories{steps}; {read}"
     if verification.num_series is not None:
         if not verification.is_decoded:
             return "it cannot be used"

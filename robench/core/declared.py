@@ -75,6 +75,13 @@ class PerturbationDeclaration(Declaration, Protocol):
         """
         return None
 
+    def disturbance(self, seeds: Sequence[int], dataset: DatasetDeclaration) -> Any:
+        """Return the change of the episodes of one batch after their first observation; None for no change.
+
+        Any: a ``tasks.base.Disturbance``. ``seeds`` has one an example, for draws.
+        """
+        return None
+
     def check_model(self, model: Any, inputs: Any) -> None:
         """Refuse a model that lacks what the perturbation needs, before a run, on some clean inputs (B, ...).
 

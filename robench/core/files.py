@@ -88,6 +88,17 @@ def open_regular(path: Path) -> BufferedReader:
         raise
 
 
+def other_content(head: bytes) -> str | None:
+    """Return the name of a failed download by its first bytes, such as a web page; None for other content."""
+    if not head:
+        return "empty"
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
+        return "a web page (HTML or XML), as servers send it in place of a download that needs a login or is gone"
+    if head.startswith(b"version https://git-lfs"):
+        return "a Git LFS pointer and not the file that it points to (`git lfs pull` fetches that)"
+    return None
+
+
 def read_regular(path: Path, max_bytes: int) -> bytes:
     """Return the whole content of a regular file.
 

@@ -69,7 +69,7 @@ def subject_of(
     of_ids = getattr(module, "outputs_of_ids", None)
     shape = tuple(input_shape or _declared_shape(architecture, preprocessing) or ())
     domain = None if preprocessing is None else preprocessing.domain
-    if not shape or (of_ids is None and domain is not None and not DOMAINS[domain].is_real_valued):
+    if not shape or (of_ids is None and domain is not None and not DOMAINS[domain].rules.dtype.is_floating_point):
         raise DeclarationError(
             f"nothing declares the size of the inputs of {name}, of the domain {domain}, that its cost"
             " depends on: give --input-shape, such as 3,32,32; a model of texts needs a method outputs_of_ids"

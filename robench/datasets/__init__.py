@@ -18,6 +18,7 @@ from robench.core.protocols import Dataset
 from robench.datasets.base import DatasetBase, opened_by_others
 from robench.datasets.cifar import CIFAR_SETS
 from robench.datasets.digits import DIGIT_SETS
+from robench.datasets.episodes import EPISODE_SETS, Environment
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.lra import TOKEN_SETS
 from robench.datasets.published_texts import SENTIMENT_SETS, WIKITEXT_SETS
@@ -51,11 +52,13 @@ _BUILTIN: dict[str, DatasetBase] = {
         *UEA_SETS,
         *TOKEN_SETS,
         *SEGMENTATION_SETS,
+        *EPISODE_SETS,
     )
 }
 DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)
 # Formats of the datasets that registry files declare.
 DATASET_KINDS: Mapping[str, type[FormatBase]] = {
+    "environment": Environment,
     "image-folder": ImageFolder,
     "image-masks": ImageMasks,
     "csv": CsvTable,

@@ -66,6 +66,7 @@ class Verification:
         sha256: digest of arrays of images, or of tokens, and their labels, or of a file of series; None for all others.
         num_sequences: number of sequences of tokens, or of pairs; ``num_series``, ``num_channels``, ``num_steps``:
             numbers of series, their channels and the steps of the longest one; None for all others.
+        num_trajectories: number of trajectories, whose steps all together are ``num_steps``; None for all others.
         classes: name and number of examples of each class of a user's dataset, in their order; the number of masks
             with the class for segmentation, whose files are read with ``decode`` alone.
     """
@@ -87,6 +88,7 @@ class Verification:
     num_series: int | None = None
     num_channels: int | None = None
     num_steps: int | None = None
+    num_trajectories: int | None = None
     classes: tuple[tuple[str, int], ...] = ()
 
     @property

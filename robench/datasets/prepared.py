@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from robench.core.errors import MissingDataError, described
 from robench.core.files import replacing
 from robench.datasets.base import DatasetBase
+from robench.datasets.trajectories import OfflineSet
 
 
-def folder_of(declared: DatasetBase, data_root: Path | None, how: str) -> Path:
+def folder_of(declared: DatasetBase | OfflineSet, data_root: Path | None, how: str) -> Path:
     """Return the folder of a dataset below the data root, which may be absent.
 
     ``how`` ends the sentence on how to give a data root, such as ", and fill it with 'robench data prepare listops'".
@@ -25,7 +26,9 @@ def folder_of(declared: DatasetBase, data_root: Path | None, how: str) -> Path:
     return data_root.expanduser() / str(declared.folder)
 
 
-def check_present(declared: DatasetBase, paths: Iterable[Path], advice: str, *, are_folders: bool = False) -> None:
+def check_present(
+    declared: DatasetBase | OfflineSet, paths: Iterable[Path], advice: str, *, are_folders: bool = False
+) -> None:
     """Refuse a dataset that lacks a file, or a folder; the message lists all that are not there."""
     tried, other = [], "not a folder" if are_folders else "not a file"
     for path in paths:

@@ -26,6 +26,7 @@ from robench.datasets.segmentation import Ade20k
 from robench.datasets.segmentation_impl import MaskedImages
 from robench.datasets.series_in_memory import SeriesInMemory
 from robench.datasets.texts import OrderedTexts
+from robench.datasets.trajectories import OFFLINE_SETS, OfflineSet
 from robench.datasets.ts_files import LARGEST_FILE
 from robench.datasets.uea import UeaSet
 from robench.datasets.uea_impl import check_file, path_of, published_split
@@ -43,7 +44,7 @@ def verify(
     Each split of texts, of tokens, of series, and of arrays of images, is a result of its own.
 
     Args:
-        name: a key of ``datasets`` or of ``PUBLISHED_SETS``.
+        name: a key of ``datasets``, of ``PUBLISHED_SETS`` or of ``OFFLINE_SETS``.
         data_root: folder that contains datasets on disk.
         decode: whether to decode every image, too, which takes minutes for 50,000.
         datasets: datasets of robench and of registry files.
@@ -58,10 +59,13 @@ def verify(
     if declared is not None and name not in DATASETS:
         yield _verify_embedded(declared)
         return
+    if name in OFFLINE_SETS:
+        yield _verify_trajectories(OFFLINE_SETS[name], data_root)
+        return
     if name not in DATASETS and name not in PUBLISHED_SETS:
         embedded = [each for each, declared in DATASETS.loaded() if declared.folder is None]
         users = [each for each in datasets if each not in DATASETS]
-        raise UnknownNameError("dataset", name, [*embedded, *PUBLISHED_SETS, *users])
+        raise UnknownNameError("dataset", name, [*embedded, *PUBLISHED_SETS, *OFFLINE_SETS, *users])
     for each in (name,) if name in DATASETS else PUBLISHED_SETS[name].datasets:
         yield from _verify_published(DATASETS[each], data_root, decode=decode)
 
@@ -141,6 +145,18 @@ def _of_masks(declared: DatasetBase, dataset: MaskedImages, known: dict[str, Any
         findings=tuple(findings),
         **known,
     )
+
+
+def _verify_trajectories(declared: OfflineSet, data_root: Path | None) -> Verification:
+    """Verify a set of trajectories by opening it, which compares it with its declaration."""
+    folder = None if data_root is None or declared.folder is None else data_root.expanduser() / declared.folder
+    known: dict[str, Any] = {"num_trajectories": 0, "folder": folder if folder and folder.is_dir() else None}
+    try:
+        found = declared.implemented()(declared, data_root=data_root)
+    except MissingDataError as error:
+        return refused(declared.name, "absent" if is_absent(error, data_root) else "wrong-file", error, **known)
+    known |= {"num_trajectories": len(found), "num_steps": sum(len(each.rewards) for each in found)}
+    return Verification(dataset=declared.name, is_decoded=True, **known)
 
 
 def _verify_series(declared: UeaSet, data_root: Path | None) -> list[Verification]:

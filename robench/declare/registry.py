@@ -41,6 +41,8 @@ def _score_problem(metric: Metric, value: object) -> str | None:
         return None
     if metric.unit == "share":
         return None if 0 <= score <= 1 else f"must be a proportion in [0, 1], 0.97 for 97 per cent, got {score:g}"
+    if metric.may_be_negative:
+        return None
     return None if score >= 0 else f"must be at least 0, got {score:g}"
 
 

@@ -3,6 +3,7 @@
 from robench.core.plugins import Plugins
 from robench.core.protocols import Batch
 from robench.domains.base import CHANNELS, Domain
+from robench.domains.episodes import EPISODES
 from robench.domains.images import IMAGES
 from robench.domains.series import SERIES
 from robench.domains.texts import TEXTS
@@ -15,6 +16,7 @@ _BUILTIN: dict[str, Domain] = {
         TEXTS,
         SERIES,
         TOKENS,
+        EPISODES,
     )
 }
 DOMAINS = Plugins("domain", _BUILTIN, base=Domain, instances=True)

@@ -26,7 +26,7 @@ from robench.models.loaded import LoadedModel
 from robench.models.smoothed import SmoothedModel
 from robench.perturbations.draws import ExampleDraws, predict
 from robench.tasks import TASKS
-from robench.tasks.base import ManyAnswers, Scoring
+from robench.tasks.base import ManyAnswers, Played, Scoring
 from robench.tasks.consistency import contradiction_of
 
 # Passes from which on a shard's first answer is compared with its last.
@@ -197,6 +197,10 @@ def _scored(
         targets, unchanged = clean.targets[rows], clean.inputs[rows]
         if isinstance(model, SmoothedModel):
             return certified_columns(model, inputs[rows], targets, [each[rows] for each in seeds])
+        if isinstance(rules, Played):
+            disturbance = condition.perturbation.disturbance(seeds[0][rows], condition.dataset)
+            name = measurement.checkpoint.name
+            return rules.play(model, inputs[rows], targets, seeds[0][rows], condition.dataset, disturbance, name)
         given = targets if condition.perturbation.scores_clean_targets else None
         outputs = [predict(model, inputs[rows], each[rows], batch_size, given) for each in seeds]
         clean_outputs = None

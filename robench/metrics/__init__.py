@@ -5,6 +5,7 @@ from robench.core.suite import Column
 from robench.metrics.accuracy import TOP1_ACCURACY, TOP5_ACCURACY
 from robench.metrics.calibration import CALIBRATION_METRICS
 from robench.metrics.certificates import CERTIFIED_ACCURACY
+from robench.metrics.control import CONTROL_METRICS
 from robench.metrics.corruptions import CORRUPTION_METRICS
 from robench.metrics.detection import DETECTION_METRICS
 from robench.metrics.distances import ACCURACY_AT_DISTANCE, MEDIAN_DISTANCE
@@ -26,6 +27,7 @@ _BUILTIN: dict[str, Metric] = {
         MEDIAN_DISTANCE,
         *CALIBRATION_METRICS,
         CERTIFIED_ACCURACY,
+        *CONTROL_METRICS,
         *CORRUPTION_METRICS,
         *DETECTION_METRICS,
         *LANGUAGE_METRICS,

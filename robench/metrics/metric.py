@@ -67,6 +67,7 @@ class Metric:
     takes_any_severity: bool = False
     of_changes: bool = False
     lower_is_better: bool = False
+    may_be_negative: bool = False
     contributions: str | None = None
 
     def compute(self, readings: Readings) -> Estimate:

@@ -21,6 +21,8 @@ _BACKBONES: dict[str, str] = {
     "text-classifier": "robench.models.word_transformer:TextClassifier",
     "series": "robench.models.series:Series",
     "token-classifier": "robench.models.tokens:Tokens",
+    "decision-transformer": "robench.models.decision:DecisionTransformer",
+    "behaviour-cloning": "robench.models.decision:BehaviourCloning",
     "transformers": "robench.models.hub:Transformers",
     "timm": "robench.models.foreign:Timm",
     "python": "robench.models.foreign:Python",

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from robench.core.checkpoint import PLAIN_LAYOUT, Weights
 from robench.core.errors import WeightsError
-from robench.core.files import open_regular
+from robench.core.files import open_regular, other_content
 from robench.models.layouts import layout_of
 from robench.models.layouts_impl import check_count, tensors_in
 from robench.models.shards import is_index, shards_of
@@ -152,14 +152,7 @@ def load_whole(path: Path) -> object:
 
 def what_else_it_is(path: Path) -> str | None:
     """Return the type of a file often found in place of weights (a web page ...), None if it may be weights."""
-    head = _head(path)
-    if not head:
-        return "empty"
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
-        return "a web page (HTML or XML), as servers send it in place of a download that needs a login or is gone"
-    if head.startswith(b"version https://git-lfs"):
-        return "a Git LFS pointer and not the file that it points to (`git lfs pull` fetches that)"
-    return None
+    return other_content(_head(path))
 
 
 def _content(path: Path, *, nested: bool) -> tuple[object, Sequence[object]]:

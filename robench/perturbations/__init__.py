@@ -24,6 +24,8 @@ _BUILTIN: dict[str, str] = {
     "token-deletion": "robench.perturbations.token_edits:TokenDeletion",
     "listops-insertion": "robench.perturbations.listops_insertion:ListOpsInsertion",
     "listops-extension": "robench.perturbations.listops_insertion:ListOpsExtension",
+    "episode-shift": "robench.perturbations.episode_shift:EpisodeShift",
+    "observation-attack": "robench.perturbations.episode_shift:ObservationAttack",
     "textattack": "robench.perturbations.textattack:TextAttackRecipe",
     "textattack-augmenter": "robench.perturbations.textattack:TextAttackAugmenter",
 }

@@ -4,6 +4,7 @@ from robench.core.plugins import Plugins
 from robench.core.protocols import Batch
 from robench.tasks.base import Task
 from robench.tasks.classification import CLASSIFICATION
+from robench.tasks.control import CONTROL
 from robench.tasks.language_modeling import LANGUAGE_MODELING
 from robench.tasks.segmentation import SEGMENTATION
 
@@ -11,6 +12,7 @@ _BUILTIN: dict[str, Task] = {
     task.name: task
     for task in (
         CLASSIFICATION,
+        CONTROL,
         LANGUAGE_MODELING,
         SEGMENTATION,
     )

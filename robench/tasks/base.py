@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from robench.core.declared import DatasetDeclaration
     from robench.core.outcomes import Outcome
     from robench.core.protocols import Model
+    from robench.environments.base import World
 
 # Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each: a
 # scheduled loss the progress of its search, and others what an attack gives beside.
@@ -291,3 +292,59 @@ class ManyAnswers(Protocol):
 
     def of_one_size(self, examples: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the centres of inputs and labels of several sizes, as large as the smallest allow, as a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Units of disturbances: deviations of observations (D,) in the training set of a policy, and largest actions (A,).
+
+    Both are 1 where a policy does not state them.
+    """
+
+    observations: NDArray[np.float64]
+    actions: NDArray[np.float64]
+
+
+class Disturbance(Protocol):
+    """Change of what passes between a policy and its environment, of one batch of episodes from their begin.
+
+    Attributes:
+        epsilon: largest change of an observation, in deviations of the training set; None for any.
+    """
+
+    epsilon: float | None
+
+    @property
+    def world(self) -> World | None:
+        """Return the change of the environment itself; None for none."""
+
+    def observed(
+        self, step: int, window: torch.Tensor, act: Callable[[torch.Tensor], torch.Tensor], scales: Scales
+    ) -> torch.Tensor:
+        """Return the window (B, K, F) that the policy sees, with another observation in its last row.
+
+        ``act`` is the policy, from windows to actions (B, A), differentiable.
+        """
+
+    def acted(self, step: int, actions: NDArray[np.float64], scales: Scales) -> NDArray[np.float64]:
+        """Return the actions (B, A) that reach the environments."""
+
+
+@runtime_checkable
+class Played(Protocol):
+    """Further rules of a task whose outcomes are those of episodes, in which outputs decide further inputs."""
+
+    def play(
+        self,
+        model: Model,
+        inputs: torch.Tensor,
+        targets: torch.Tensor,
+        seeds: Sequence[int],
+        dataset: DatasetDeclaration,
+        disturbance: Disturbance | None,
+        name: str,
+    ) -> Mapping[str, Values]:
+        """Return the task's own columns (B,) of episodes that begin with inputs (B, ...).
+
+        ``seeds`` are those of the model's own draws, one for each example; ``name`` is the model's, for messages.
+        """

@@ -20,6 +20,7 @@ from robench.metrics import Metric, Readings, Scope
 from robench.metrics.contributions import Contributions
 from robench.tasks import TASKS
 from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
+from robench.tasks.control import CONTROL, EpisodeOutcome
 from robench.tasks.language_modeling import LANGUAGE_MODELING, LanguageOutcome
 from robench.tasks.segmentation import SEGMENTATION, SegmentationOutcome
 from robench.testing.expectations import (
@@ -255,6 +256,21 @@ def segmented(seed: int) -> list[SegmentationOutcome]:
     return found
 
 
+def played(seed: int) -> list[EpisodeOutcome]:
+    """Return outcomes of episodes; about a third of them end early."""
+    draw = random.Random(seed)
+    return [
+        EpisodeOutcome(
+            example_id=f"example/{index}",
+            total_return=draw.gauss(-100, 40),
+            num_steps=draw.randint(1, 200),
+            ended_early=draw.random() < 0.3,
+            score=draw.uniform(-20, 110),
+        )
+        for index in range(NUM_EXAMPLES)
+    ]
+
+
 def conditions_for(metric: Metric, outcomes: MakeOutcomes | None = None) -> list[Sequence[Outcome]]:
     """Return outcomes for the conditions of a column of the metric."""
     make = outcomes or outcomes_for(metric)
@@ -268,6 +284,8 @@ def outcomes_for(metric: Metric) -> MakeOutcomes:
         return partial(read_texts, in_pieces="num_bytes" in (metric.reads or ()))
     if metric.task == SEGMENTATION.name:
         return segmented
+    if metric.task == CONTROL.name:
+        return played
     if metric.scope == "radius":
         return certified
     return searched if metric.scope in ("search", "distance") else classified

@@ -13,6 +13,7 @@ _BUILTIN: dict[str, str] = {
     "sequence-training": "robench.training.sequences:SequenceTraining",
     "segmentation-training": "robench.training.segmentation:SegmentationTraining",
     "language-training": "robench.training.texts:LanguageTraining",
+    "decision-training": "robench.training.decisions:DecisionTraining",
     "text-training": "robench.training.texts:TextTraining",
 }
 TRAININGS: Plugins[type[TrainingBase]] = Plugins("training", _BUILTIN, base=TrainingBase)

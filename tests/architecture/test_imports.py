@@ -80,6 +80,10 @@ def test_figures_import_matplotlib_when_they_draw() -> None:
     assert loaded_after(code, ("matplotlib", "torch", "timm")) == []
 
 
+def test_environments_are_declared_without_their_libraries() -> None:
+    assert loaded_after("import robench.environments.base", ("torch", "numpy", "gymnasium", "mujoco")) == []
+
+
 def test_drawing_imports_no_windows() -> None:
     """Neither pyplot, which keeps figures and chooses a backend for a display, nor any toolkit."""
     code = (

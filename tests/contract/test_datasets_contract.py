@@ -19,6 +19,7 @@ from robench.datasets import digits_impl as digits
 from robench.datasets.base import DatasetBase
 from robench.datasets.cifar import PublishedCifar
 from robench.datasets.digit_shifts_impl import fit
+from robench.datasets.episodes import EpisodeSet
 from robench.datasets.imagenet_folder import layout_of
 from robench.datasets.in_memory import InMemoryImages
 from robench.datasets.lra import LISTOPS_SHORT, TokenSet
@@ -102,10 +103,25 @@ def series_source(published: UeaSet, data_root: Path) -> Source:
     return Source(declared, opened, change, opened)
 
 
+def episode_source(published: EpisodeSet) -> Source:
+    """Return an environment, of which another release would be another target return."""
+    wanted = [published.target_return]
+
+    def opened() -> Any:
+        return open_dataset(replace(published, target_return=wanted[0]), data_root=None, preprocessing=None)
+
+    def change() -> None:
+        wanted[0] += 1
+
+    return Source(published, opened, change, opened)
+
+
 def source_of(name: str, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
     declared = DATASETS[name]
     if isinstance(declared, UeaSet):
         return series_source(declared, data_root)
+    if isinstance(declared, EpisodeSet):
+        return episode_source(declared)
     return embedded_source(declared, monkeypatch) if declared.folder is None else folder_source(declared, data_root)
 
 

@@ -28,6 +28,7 @@ EXAMPLES = {
     "images": torch.rand(4, 3, 5, 5, generator=torch.Generator().manual_seed(0)),
     "texts": encoded_batch(["we the", "people", "of the", "union"]),
     "series": padded([torch.randn(length, 2, generator=GENERATOR) for length in LENGTHS], 6),
+    "episodes": torch.rand(4, 1, 6, generator=torch.Generator().manual_seed(0)),
     "tokens": torch.tensor([[3, 1, 2, 0], [2, 0, 0, 0], [4, 4, 1, 1], [1, 2, 3, 0]]),
 }
 # Any: nothing here asks for the model.

@@ -191,8 +191,8 @@ def test_the_backbone_is_told_by_kind_or_by_its_own_field() -> None:
     [
         (
             {},
-            "backbone: missing. Known: fan, language, python, quantized-vit, segmenter, series, text-classifier, "
-            "timm, timm-segmenter, token-classifier, transformers, vit.",
+            "backbone: missing. Known: behaviour-cloning, decision-transformer, fan, language, python, quantized-vit, "
+            "segmenter, series, text-classifier, timm, timm-segmenter, token-classifier, transformers, vit.",
         ),
         ({"kind": "vti"}, "kind: unknown backbone 'vti'. Did you mean 'vit'?"),
         ({"kind": "vit", "backbone": "vit"}, "kind: must not be given beside backbone; remove one of the two"),

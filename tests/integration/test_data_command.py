@@ -17,8 +17,9 @@ from PIL import Image
 from robench.datasets import DATASETS
 from robench.datasets.base import class_subset
 from robench.datasets.published import PUBLISHED_SETS
+from robench.datasets.trajectories import OFFLINE_SETS
 
-EMBEDDED = {name for name, declared in DATASETS.items() if declared.folder is None}
+EMBEDDED = {name for name, declared in (*DATASETS.items(), *OFFLINE_SETS.items()) if declared.folder is None}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def findings(robench: Robench, *arguments: object) -> tuple[int, list[dict[str, 
 class TestList:
     def test_every_set_has_place_size_licence_and_folder(self, robench: Robench) -> None:
         entries = {entry["name"]: entry for entry in json.loads(robench("data", "list", "--json").stdout)}
-        assert entries.keys() == EMBEDDED | PUBLISHED_SETS.keys()
+        assert entries.keys() == EMBEDDED | PUBLISHED_SETS.keys() | OFFLINE_SETS.keys()
         assert all(entry["where"] and entry["licence"] for entry in entries.values())
         assert entries["imagenet-a"]["num_bytes"] == 687_552_512
         assert entries["imagenet-c"]["archives"] == ["noise.tar", "blur.tar", "weather.tar", "digital.tar", "extra.tar"]
@@ -68,7 +69,7 @@ class TestList:
 
     def test_text_shows_the_same_names_and_sizes(self, robench: Robench) -> None:
         lines = {line.split()[0]: line for line in robench("data", "list").stdout.splitlines()[1:]}
-        assert lines.keys() == EMBEDDED | PUBLISHED_SETS.keys()
+        assert lines.keys() == EMBEDDED | PUBLISHED_SETS.keys() | OFFLINE_SETS.keys()
         assert "66,022,818,580" in lines["imagenet-c"]
         assert "embedded" in lines["digits-r"]
 

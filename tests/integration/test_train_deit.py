@@ -128,7 +128,7 @@ def test_all_means_the_models_of_embedded_data(robench: Robench, monkeypatch: py
     )
     assert robench("train", "--all").code == 0
     assert len(trained) >= 30
-    assert {name.partition("-")[0] for name in trained} == {"digits", "listops", "scenes", "sotu"}
+    assert {name.partition("-")[0] for name in trained} == {"digits", "listops", "pendulum", "scenes", "sotu"}
     assert not any(name.startswith("lra-") for name in trained)
 
 

@@ -95,7 +95,7 @@ class TestRegistries:
         [
             (
                 "{path: x}",
-                "kind: missing. Known: csv, image-folder, image-masks, jsonl, npz, parquet, python,"
+                "kind: missing. Known: csv, environment, image-folder, image-masks, jsonl, npz, parquet, python,"
                 " series-csv, texts, torchvision, ts",
             ),
             ("{kind: image-foldr, path: x}", "kind: unknown kind of dataset 'image-foldr'. Did you mean 'image-folder"),

@@ -97,7 +97,7 @@ class TestDeclaration:
             build(replace(SMALL, residual=Unheard()))
         with pytest.raises(
             UnknownNameError,
-            match=r"unknown backbone 'unheard'\. Known: fan, language, python, quantized-vit, segmenter, series,",
+            match=r"unknown backbone 'unheard'\. Known: behaviour-cloning, decision-transformer, fan, language,",
         ):
             build(Unheard())
 

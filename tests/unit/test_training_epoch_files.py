@@ -23,11 +23,13 @@ from robench.datasets.texts import LabelledTexts, Texts
 from robench.declarations.preprocessing import ImagePreprocessing, NoPreprocessing
 from robench.declare import read_registry
 from robench.models.build import build
+from robench.models.decision import DecisionTransformer
 from robench.models.segmenter import Segmenter
 from robench.models.tokens import Tokens
 from robench.models.word_transformer import Language, TextClassifier
 from robench.training import TRAININGS, segmentation_impl, texts_impl
 from robench.training.base import Host, StepReport
+from robench.training.decisions import DecisionTraining
 from robench.training.epoch_files import EpochFiles
 from robench.training.epochs import TrainingState, read_state, state_path, write_state
 from robench.training.images import Training
@@ -93,6 +95,24 @@ def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Checkp
             training=SegmentationTraining(dataset="digit-scenes", seed=0, num_epochs=2, batch_size=3, crop_size=8),
         ),
         "language-training": replace(text, architecture=language, training=LanguageTraining(dataset="sotu", **LEARNED)),
+        "decision-training": replace(
+            one_cycle,
+            architecture=DecisionTransformer(
+                num_observations=3, num_actions=1, dim=8, num_heads=2, feedforward=8, depth=1, context=4
+            ),
+            preprocessing=NoPreprocessing(inputs="episodes"),
+            expected={},
+            training=DecisionTraining(
+                dataset="pendulum",
+                trajectories="pendulum-offline-medium",
+                seed=0,
+                num_epochs=2,
+                steps_per_epoch=3,
+                batch_size=4,
+                warmup_steps=2,
+                learning_rate=0.02,
+            ),
+        ),
         "text-training": replace(
             text, architecture=classifier, training=TextTraining(dataset="sotu-eras", unknown_rate=0.2, **LEARNED)
         ),
@@ -153,8 +173,8 @@ def test_each_kind_keeps_epochs_and_trains_alike(kind: str, entries: dict[str, C
     assert not any(same(first, second) for first, second in pairwise(kept))
     with reproducible(checkpoint.training.seed):
         initial = build(checkpoint.architecture).state_dict()
-    # The vocabulary is that of the texts.
-    names = initial.keys() - {"vocabulary"}
+    # The vocabulary is that of the texts, and statistics are those of the trajectories.
+    names = initial.keys() - {"vocabulary", "observation_mean", "observation_std", "action_scale"}
     assert all(torch.equal(kept[0][name], initial[name].to(kept[0][name].dtype)) for name in names)
 
 
