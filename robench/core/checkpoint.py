@@ -97,6 +97,10 @@ class Weights:
         return f"https://huggingface.co/{'/'.join(address.split('/')[:2])}"
 
 
+# Of Cohen et al. 2019.
+SELECTION, DRAWS, ALPHA = 100, 10_000, Fraction(1, 1000)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Smoothing:
     """Randomised smoothing of a classifier: the class that Gaussian noise on the inputs gives most often.
@@ -111,9 +115,9 @@ class Smoothing:
     """
 
     sigma: Fraction
-    selection: int = 100
-    draws: int = 10_000
-    alpha: Fraction = Fraction(1, 1000)
+    selection: int = SELECTION
+    draws: int = DRAWS
+    alpha: Fraction = ALPHA
 
     @property
     def caveat(self) -> str:

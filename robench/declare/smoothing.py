@@ -7,7 +7,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from robench.core.checkpoint import Smoothing
+from robench.core.checkpoint import ALPHA, DRAWS, SELECTION, Smoothing
 from robench.declarations.base import LARGEST
 from robench.declarations.preprocessing import PreprocessingBase
 from robench.declare.document import Problem, document_from_python
@@ -29,9 +29,9 @@ class SmoothingEntry:
     """
 
     sigma: Annotated[Fraction, Gt(0), Le(LARGEST)]
-    selection: Annotated[int, Ge(1), Le(LARGEST)] = 100
-    draws: Annotated[int, Ge(1), Le(LARGEST)] = 10_000
-    alpha: Annotated[Fraction, Gt(0), Lt(1)] = Fraction(1, 1000)
+    selection: Annotated[int, Ge(1), Le(LARGEST)] = SELECTION
+    draws: Annotated[int, Ge(1), Le(LARGEST)] = DRAWS
+    alpha: Annotated[Fraction, Gt(0), Lt(1)] = ALPHA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

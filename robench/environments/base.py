@@ -1,6 +1,5 @@
 """Changes of an environment's physics, its spaces, and the reference returns of D4RL."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -9,16 +8,15 @@ from typing import Literal
 from robench.core.errors import UsageError
 from robench.environments.installed import needs_mujoco
 
-# Returns of a random policy and of an expert.
+# Returns of a random policy and of an expert, by environment. Those of MuJoCo are REF_MIN_SCORE and REF_MAX_SCORE of
+# d4rl/infos.py (github.com/Farama-Foundation/D4RL; Fu et al. 2020, arXiv:2004.07219). v5 has other rewards.
 REFERENCE_RETURNS: Mapping[str, tuple[float, float]] = {
-    "hopper": (-20.272305, 3234.3),
-    "halfcheetah": (-280.178953, 12135.0),
-    "walker2d": (1.629008, 4592.3),
+    "Hopper-v4": (-20.272305, 3234.3),
+    "HalfCheetah-v4": (-280.178953, 12135.0),
+    "Walker2d-v4": (1.629008, 4592.3),
     # Of 500 episodes of the qualities random and expert of ``datasets.pendulum_offline_impl``.
-    "pendulum": (-1234.7, -185.7),
+    "Pendulum-v1": (-1234.7, -185.7),
 }
-# Gymnasium's v2 to v4 have the physics and rewards of D4RL's environments; v5 changed them.
-_REFERENCED = re.compile(r"(\w+)(-v[1234]|(-(random|medium|expert|replay|full))+-v[012])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +58,12 @@ def release(environment: str) -> dict[str, str]:
 
 
 def normalised_score(environment: str, total_reward: float) -> float | None:
-    """Return 100 * (return - random) / (expert - random) with D4RL's reference returns; None where it has none.
+    """Return 100 * (return - random) / (expert - random) with the reference returns; None where there are none.
 
-    They are REF_MIN_SCORE and REF_MAX_SCORE of d4rl/infos.py (github.com/Farama-Foundation/D4RL; Fu et al. 2020,
-    https://arxiv.org/abs/2004.07219), of all datasets of an environment, v2 included.
-
-    The environment is such as ``Hopper-v4``, ``hopper`` or ``hopper-medium-v2``. Not v5, whose rewards differ.
-
-    >>> normalised_score("hopper-medium-v2", 3234.3), normalised_score("Hopper-v5", 3234.3)
+    >>> normalised_score("Hopper-v4", 3234.3), normalised_score("Hopper-v5", 3234.3)
     (100.0, None)
     """
-    found = _REFERENCED.fullmatch(environment.rpartition(":")[2].lower())
-    if found is None or found[1] not in REFERENCE_RETURNS:
+    if environment not in REFERENCE_RETURNS:
         return None
-    random, expert = REFERENCE_RETURNS[found[1]]
+    random, expert = REFERENCE_RETURNS[environment]
     return 100 * (total_reward - random) / (expert - random)

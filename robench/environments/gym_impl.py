@@ -72,11 +72,12 @@ class Episodes(AbstractContextManager["Episodes"]):
         """Return (B, D) initial observations; each row begins anew from its seed. Raises ContractError as ``step``."""
         observations = np.zeros((len(self._envs), self.spaces.num_observations))
         self._num_steps = [0] * len(self._seeds)
-        for row, (env, seed) in enumerate(zip(self._envs, self._seeds, strict=True)):
-            with self._located_errors(row):
-                observation, _ = env.reset(seed=seed)
-                env.action_space.seed(seed)
-                observations[row] = self._checked(row, observation)
+        with quiet():
+            for row, (env, seed) in enumerate(zip(self._envs, self._seeds, strict=True)):
+                with self._located_errors(row):
+                    observation, _ = env.reset(seed=seed)
+                    env.action_space.seed(seed)
+                    observations[row] = self._checked(row, observation)
         self._has_ended[:] = False
         return observations
 
@@ -96,17 +97,9 @@ class Episodes(AbstractContextManager["Episodes"]):
         stepped = Stepped(observations, np.zeros(size), *flags)
         if actions.shape != (expected := (size, self.spaces.num_actions)):
             raise ContractError(f"actions of {self._environment!r} have shape {actions.shape}, expected {expected}")
-        for row in map(int, np.flatnonzero(active)):
-            if self._has_ended[row]:
-                raise ValueError(f"row {row} has ended or was not reset, so that it cannot be stepped")
-            self._num_steps[row] += 1
-            if np.isnan(actions[row]).any():
-                raise ContractError(f"the policy's action is NaN: {self._place(row)}; expected numbers")
-            with self._located_errors(row):
-                observation, reward, terminated, truncated, _ = self._envs[row].step(self._action(actions[row]))
-                stepped.observations[row] = self._checked(row, observation, float(reward))
-                stepped.rewards[row], stepped.terminated[row], stepped.truncated[row] = reward, terminated, truncated
-                self._has_ended[row] = terminated or truncated
+        with quiet():
+            for row in map(int, np.flatnonzero(active)):
+                self._step_row(row, actions[row], stepped)
         return stepped
 
     def close(self) -> None:
@@ -117,6 +110,18 @@ class Episodes(AbstractContextManager["Episodes"]):
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+    def _step_row(self, row: int, action: Rows, stepped: Stepped) -> None:
+        if self._has_ended[row]:
+            raise ValueError(f"row {row} has ended or was not reset, so that it cannot be stepped")
+        self._num_steps[row] += 1
+        if np.isnan(action).any():
+            raise ContractError(f"the policy's action is NaN: {self._place(row)}; expected numbers")
+        with self._located_errors(row):
+            observation, reward, terminated, truncated, _ = self._envs[row].step(self._action(action))
+            stepped.observations[row] = self._checked(row, observation, float(reward))
+            stepped.rewards[row], stepped.terminated[row], stepped.truncated[row] = reward, terminated, truncated
+            self._has_ended[row] = terminated or truncated
 
     def _action(self, action: Rows) -> Any:
         space = self._envs[0].action_space
@@ -139,8 +144,7 @@ class Episodes(AbstractContextManager["Episodes"]):
     @contextmanager
     def _located_errors(self, row: int) -> Iterator[None]:
         try:
-            with quiet():
-                yield
+            yield
         except RobenchError:
             raise
         except Exception as error:  # of the environment, which may be anybody's

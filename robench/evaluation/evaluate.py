@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import cast
 
 import numpy as np
 import torch
@@ -78,7 +79,8 @@ def _is_long(shard: Shard) -> bool:
     measurement = shard.measurement
     passes = measurement.condition.perturbation.most_passes
     num_batches = -(-(shard.stop - shard.start) // shard.batch_size)
-    is_long = passes is None or num_batches * (measurement.checkpoint.passes_per_prediction + sum(passes)) >= LONG
+    is_unknown = passes is None or TASKS[measurement.checkpoint.task].is_played
+    is_long = is_unknown or num_batches * (measurement.checkpoint.passes_per_prediction + sum(passes or ())) >= LONG
     # Two rows would be compiled on their own.
     return is_long and not is_compiled(measurement.dtype)
 
@@ -117,11 +119,10 @@ def answers(shard: Shard, inputs: torch.Tensor, model: Model, dataset: Dataset) 
     padded = _padded(batch, size, model.device)
     seeds, *_ = prediction_seeds(measurement, padded.ids)
     given = padded.targets if condition.perturbation.scores_clean_targets else None
-    if isinstance(model, SmoothedModel):
-        with arithmetic_for(model):
-            found = certified_columns(model, padded.inputs, padded.targets, [seeds])["prediction"].array
-        return torch.from_numpy(found[: len(batch.ids)])
     with arithmetic_for(model):
+        if isinstance(model, SmoothedModel):
+            found = certified_columns(model, padded.inputs, padded.targets, [seeds])["prediction"].array
+            return torch.from_numpy(found[: len(batch.ids)])
         outputs = predict(model, padded.inputs, seeds, size, given)
     if isinstance(rules, ManyAnswers):
         return rules.own_labels(outputs, padded.targets)[: len(batch.ids)].cpu()
@@ -197,10 +198,13 @@ def _scored(
         targets, unchanged = clean.targets[rows], clean.inputs[rows]
         if isinstance(model, SmoothedModel):
             return certified_columns(model, inputs[rows], targets, [each[rows] for each in seeds])
-        if isinstance(rules, Played):
-            disturbance = condition.perturbation.disturbance(seeds[0][rows], condition.dataset)
+        if task.is_played:
+            if len(seeds) != 1:
+                raise ContractError(f"an episode is played once, got num_predictions {len(seeds)}; leave it out")
+            played, own_seeds = cast("Played", rules), seeds[0][rows]
+            disturbance = condition.perturbation.disturbance(own_seeds, condition.dataset)
             name = measurement.checkpoint.name
-            return rules.play(model, inputs[rows], targets, seeds[0][rows], condition.dataset, disturbance, name)
+            return played.play(model, inputs[rows], targets, own_seeds, condition.dataset, disturbance, name)
         given = targets if condition.perturbation.scores_clean_targets else None
         outputs = [predict(model, inputs[rows], each[rows], batch_size, given) for each in seeds]
         clean_outputs = None

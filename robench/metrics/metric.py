@@ -49,6 +49,7 @@ class Metric:
         of_changes: whether it is about what a perturbation changed and left, so that clean conditions have no column of
             it.
         lower_is_better: whether a smaller number is the better one, as of errors.
+        may_be_negative: whether a score below 0 is possible, as of returns.
         contributions: ``module:function`` from ``Readings`` to the ``Contributions`` of single examples, which paired
             tests are about; None computes the metric anew for every draw of a test.
     """

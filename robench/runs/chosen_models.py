@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from robench.core.checkpoint import Checkpoint, Smoothing
+from robench.core.checkpoint import ALPHA, DRAWS, SELECTION, Checkpoint, Smoothing
 from robench.core.declared import Preprocessing
 from robench.core.errors import UsageError
 from robench.core.suite import Suite
@@ -48,9 +48,9 @@ class Smoothed:
         model: InMemoryModel,
         *,
         sigma: str | float,
-        selection: int = 100,
-        draws: int = 10_000,
-        alpha: str | float = "1/1000",
+        selection: int = SELECTION,
+        draws: int = DRAWS,
+        alpha: str | float = str(ALPHA),
     ) -> None:
         self.model = model
         fields = {"sigma": sigma, "selection": selection, "draws": draws, "alpha": alpha}

@@ -138,9 +138,10 @@ def passes_of(condition: Condition, per_prediction: int = 1) -> tuple[int, int, 
     forward, backward = passes or (0, 0)
     inputs = max(1, len(condition.perturbation.at_budgets))
     # A sweep's passes are of all its budgets together.
-    is_compared = TASKS[condition.dataset.task].compares_clean and not condition.perturbation.is_clean
+    task = TASKS[condition.dataset.task]
+    is_compared = task.compares_clean and not condition.perturbation.is_clean
     predictions = condition.num_predictions * per_prediction + is_compared
-    return inputs, inputs * predictions + forward, backward, passes is not None
+    return inputs, inputs * predictions + forward, backward, passes is not None and not task.is_played
 
 
 def weighted_passes(condition: Condition, per_prediction: int = 1) -> float | None:

@@ -81,6 +81,8 @@ class Task:
             of a task whose rules are ``ManyAnswers``.
         compares_clean: whether perturbed outputs are scored beside those of the clean inputs, from one more pass.
         targets_are_inputs: whether the inputs are their own targets, so that examples need no labels.
+        is_played: whether an example is an episode, whose number of passes nobody knows beforehand, and the rules are
+            ``Played``.
         consistency: ``module:name`` of a ``Consistency``, by which edited records are recognised; None if no column
             follows from others.
         facts: columns that the data alone decide, so that all records of an example have the same value, each with the
@@ -104,6 +106,7 @@ class Task:
     answers_as: Literal["label", "mask"] = "label"
     compares_clean: bool = False
     targets_are_inputs: bool = False
+    is_played: bool = False
     consistency: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     hub_types: Mapping[str, str] = field(default_factory=dict)
@@ -330,7 +333,6 @@ class Disturbance(Protocol):
         """Return the actions (B, A) that reach the environments."""
 
 
-@runtime_checkable
 class Played(Protocol):
     """Further rules of a task whose outcomes are those of episodes, in which outputs decide further inputs."""
 

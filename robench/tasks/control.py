@@ -38,7 +38,7 @@ CONTROL = Task(
     outcome=EpisodeOutcome,
     implementation="robench.tasks.control_impl:RULES",
     metric="mean_return",
-    targets_are_inputs=False,
+    is_played=True,
     consistency="robench.tasks.control:inconsistencies",
 )
 

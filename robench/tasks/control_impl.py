@@ -60,18 +60,13 @@ class ControlRules:
         raise ContractError("actions alone have no outcome; episodes are played")
 
     def check_fit(self, outputs: Tensor, num_classes: int | None, model: str, dataset: str, inputs: Tensor) -> None:
-        """Refuse a policy with another number of actions than the environment, which its windows have room for.
+        """Refuse a policy whose actions are not finite; the number of actions is compared when an episode begins.
 
         Raises:
-            UsageError: the message has both numbers.
+            UsageError: the message names model and dataset.
         """
         if not bool(outputs.isfinite().all()):
             raise UsageError(f"model {model!r} returned actions that are not finite on the first states of {dataset!r}")
-        if num_classes is not None and outputs.shape[1] != num_classes:
-            raise UsageError(
-                f"model {model!r} returns {outputs.shape[1]} actions, and dataset {dataset!r} takes {num_classes}; "
-                "choose a policy of this environment"
-            )
 
     def labels_of(self, outputs: Tensor) -> Any:
         """Return the actions themselves."""

@@ -17,11 +17,13 @@ from robench.core.errors import BudgetExceededError, ContractError
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.trajectories_impl import Trajectory
 from robench.declarations.preprocessing import NoPreprocessing
+from robench.declare import find_suite
 from robench.metrics.control import _lowest_tenth
 from robench.models.build import build
 from robench.models.decision import DecisionTransformer
 from robench.models.loaded import LoadedModel
 from robench.perturbations.episode_shift import STRENGTHS, EpisodeShift, ObservationAttack
+from robench.scheduling.estimates import passes_of, weighted_passes
 from robench.tasks.base import Disturbance, Scales
 from robench.tasks.control import CONTROL
 from robench.tasks.control_impl import RULES
@@ -252,6 +254,13 @@ def test_a_policy_that_does_not_act_is_refused(module: Callable[[Tensor], Tensor
 
     with pytest.raises(ContractError, match=message):
         played(module=Policy())
+
+
+def test_passes_of_an_episode_are_not_known_beforehand() -> None:
+    """Its steps are: one pass an example would be an estimate that is wrong by hundreds of times."""
+    (condition,) = find_suite("pendulum").conditions
+    assert not passes_of(condition)[-1]
+    assert weighted_passes(condition) is None
 
 
 def test_the_worst_tenth_is_rounded_up() -> None:

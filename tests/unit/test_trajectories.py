@@ -346,7 +346,7 @@ class TestPendulum:
             assert not any(each.ends for each in found)
             means[quality] = float(np.mean([each.rewards.sum() for each in found]))
         assert list(means.values()) == sorted(means.values())
-        assert (round(means["random"], 1), round(means["expert"], 1)) == REFERENCE_RETURNS["pendulum"]
+        assert (round(means["random"], 1), round(means["expert"], 1)) == REFERENCE_RETURNS["Pendulum-v1"]
 
     def test_episodes_follow_from_their_stored_actions(self) -> None:
         for each in pendulum_trajectories("medium-replay")[::100]:
