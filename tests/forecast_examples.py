@@ -23,14 +23,16 @@ def counted_by_torch(checkpoint: Checkpoint) -> float:
         inputs = torch.randint(0, 5, (1, module.architecture.context))
         return _counted(lambda: module.outputs_of_ids(inputs, *_seeds(module)))
     model = LoadedModel(module, checkpoint.preprocessing, torch.device("cpu"), TASKS[checkpoint.task])
-    side, shape = (getattr(checkpoint.architecture, name, None) for name in ("image_size", "input_shape"))
+    architecture: Any = checkpoint.architecture
+    side, shape = (getattr(architecture, name, None) for name in ("image_size", "input_shape"))
+    if checkpoint.task == "control":
+        shape = (architecture.context, 2 + architecture.num_observations + architecture.num_actions)
     inputs = torch.tensor([[ord(sign) for sign in "a good film"]], dtype=torch.int32)
     if side:
         inputs = torch.rand(1, 3, side, side)
     elif shape:
-        # Series, or tokens without padding.
-        is_series = checkpoint.preprocessing.domain == "series"
-        inputs = torch.rand(1, *shape) if is_series else torch.ones(1, *shape, dtype=torch.int64)
+        # Series, symbols without padding, or windows of time steps.
+        inputs = torch.ones(1, *shape, dtype=model.domain.rules.dtype)
     return _counted(lambda: model.outputs(inputs, [0]))
 
 

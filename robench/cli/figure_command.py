@@ -6,17 +6,25 @@ from pathlib import Path
 
 import click
 
-from robench.cli.names import models_of_registry, say_limited
+from robench.cli.names import model_of_registry, models_of_registry, say_limited
 from robench.cli.options import (
     AbsolutePath,
     all_seeds_option,
+    conditions_option,
+    dataset_option,
+    device_option,
     gathered,
     model_option,
+    number_option,
+    one_model_option,
+    one_suite_option,
     option,
     path_option,
     registry_option,
     results_option,
+    seed_option,
 )
+from robench.cli.progress import steps_shown
 from robench.cli.selection import OF_ONE_SUITE, OF_RESULTS, Selection, selecting
 from robench.cli.terminal import say
 from robench.core.errors import IncompleteError, UsageError
@@ -36,6 +44,7 @@ from robench.figures import (
     check_matplotlib,
     corruption_plot,
     cost_plot,
+    episode_plot,
     optimality_plot,
     queries_plot,
     reliability_plot,
@@ -124,6 +133,8 @@ def queries(selection: Selection, target: Target) -> int:
 @of_panels
 def corruptions(selection: Selection, target: Target) -> int:
     """Draw the accuracy under each type of corruption against its severity, a panel a type.
+
+    Of episodes, every metric under each type of disturbance, or attack against its budget.
 
     Without --model, the eight best models are drawn.
     """
@@ -216,6 +227,34 @@ def _stored(selection: Selection) -> tuple[Suite, Stored, Sequence[str]]:
     (suite,), store = selection.found_suites(), selection.store()
     results = Stored(suite, store, None, suite.seed if selection.seed is None else selection.seed)
     return suite, results, selection.rows(store) or results.models()
+
+
+@command.command("episode")
+@selecting((one_suite_option, dataset_option, registry_option, seed_option))
+@one_model_option("The policy that acts.")
+@conditions_option("A condition of the suite, beside the clean episode; repeatable.")
+@number_option("--number", "Number of the episode, from 0.", least=0, default=0, show_default=True)
+@device_option
+@of_panels
+def episode(
+    selection: Selection, model: str, conditions: tuple[str, ...], number: int, device: str, target: Target
+) -> int:
+    """Draw an episode step by step: values of its observations and its return, clean and under conditions.
+
+    A policy plays it once more, with the random numbers of a run. Observations that it sees changed are drawn as well.
+    """
+    from robench.runs.pictured import views_named
+    from robench.runs.watched import watched
+
+    def plot_of() -> Plot:
+        name = model_of_registry(model, selection.registries)
+        request = replace(selection, models=(name,)).request(device=device)
+        views = views_named(request.suites[0], conditions) if conditions else []
+        with steps_shown("playing", "conditions", are_alike=False) as on_progress:
+            episodes = watched(request, views, number, on_progress)
+        return episode_plot(episodes, f"{name}, episode {number}, seed {request.seed or request.suites[0].seed}.")
+
+    return draw(plot_of, target)
 
 
 @command.command("training")

@@ -216,6 +216,14 @@ class PerturbationDeclaration(Declaration, Protocol):
         """
         return None
 
+    @property
+    def grade(self) -> tuple[str, str, float] | None:
+        """Return the name of a curve, its axis, and the place on it; None without one.
+
+        Perturbations with equal names are one curve, from the clean examples at 0: it is of all metrics of the suite.
+        """
+        return None
+
     def is_twice_as_long_as(self, other: PerturbationDeclaration) -> bool:
         """Return whether ``other`` is the same attack with at most half as many steps."""
         return False

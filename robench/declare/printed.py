@@ -87,6 +87,7 @@ class PublishedCell:
         missing: what robench lacks to measure the number, a clause; None where it lacks nothing. Only then are model,
             suite, condition and metric all there, or the cost.
         cost: kind of the cost that is printed, in place of suite, condition and metric; None for all other numbers.
+        is_mean: whether it is the mean of the other numbers of its row, and so of several models.
         protocol: the measuring protocol stated in the paper, with the names of robench's fields; omits what the paper
             leaves out.
         remark: details of the printed text, or oddities of the number; None if there are none.
@@ -107,6 +108,7 @@ class PublishedCell:
     complement: bool = False
     missing: str | None = None
     cost: PrintedCost | None = None
+    is_mean: bool = False
     protocol: Mapping[str, str] = field(default_factory=dict)
     twin: PublishedTwin | None = None
     remark: str | None = None
@@ -117,8 +119,8 @@ class PublishedCell:
 
     @property
     def column_key(self) -> str | None:
-        """Return the key of the suite's column; None if the number cannot be measured, or is a cost."""
-        is_of_suite = self.missing is None and self.cost is None
+        """Return the key of the suite's column; None if the number cannot be measured, or is a cost or a mean."""
+        is_of_suite = self.missing is None and self.cost is None and not self.is_mean
         return f"{self.condition}/{self.metric}" if is_of_suite else None
 
     @property

@@ -80,6 +80,7 @@ class CellFields(TwinFields):
 
     unit: str | None = None
     missing: Text | None = None
+    mean: bool | None = None
     cost: PrintedCost | None = None
     better: Better | None = None
     protocol: Mapping[Text, Spelling] = field(default_factory=dict)
@@ -209,6 +210,7 @@ def _cell(defaults: CellFields, column: ColumnEntry, row: RowEntry, printed: str
         printed=printed,
         unit=stated.unit or "",
         complement=bool(stated.complement),
+        is_mean=bool(stated.mean),
         twin=_twin(stated),
         remark=row.remarks.get(column.name),
         inconsistent=row.inconsistent.get(column.name),
@@ -242,7 +244,7 @@ def _stated(defaults: CellFields, column: ColumnEntry, row: RowEntry) -> CellFie
     layers: tuple[CellFields, ...] = (defaults, column, row)
     twins = [layer.twin for layer in layers]
     stated = CellFields(
-        **_last(layers, (*_COLUMN, "complement", "unit", "missing", "cost", "better", "inferred", "readings")),
+        **_last(layers, (*_COLUMN, "complement", "unit", "missing", "mean", "cost", "better", "inferred", "readings")),
         protocol={name: text for layer in layers for name, text in layer.protocol.items()},
         twin=TwinFields(**_last(twins, (*_COLUMN, "complement"))),
     )
@@ -355,6 +357,10 @@ def _problems_of(entry: TableEntry, column: ColumnEntry, row: RowEntry, printed:
 def _source_problems(stated: CellFields, absent: Collection[str]) -> Iterator[str]:
     """Yield the problems of what measures a number: a column of a suite, a cost, or nothing."""
     cost = stated.cost
+    if stated.mean:
+        if cost is not None or stated.missing is not None or not {"model", "suite"} <= set(absent):
+            yield "is a mean over its row, and has also missing, cost, model or suite; leave out what does not apply"
+        return
     if cost is None:
         if stated.missing is not None and not absent:
             yield "has model, suite, condition and metric, and also missing; leave out what does not apply"

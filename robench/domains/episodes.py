@@ -2,7 +2,7 @@
 
 An input (K, F) is the last K time steps of an episode, the present one last. Its features are the number of the step
 from 0, the return that is still wanted, the observation, and the action, which is zero in the present step. The input
-of an example is its first window, of one step.
+of an example is its first window, of one step. Steps with a number below 0 are padding, which trainings alone give.
 """
 
 from robench.domains.base import Domain

@@ -4,11 +4,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from robench.core.errors import UsageError
+from robench.core.errors import RobenchError, UsageError
 from robench.environments.base import World
+from robench.environments.installed import registered
 
 # Air at 20 degrees Celsius, in kg/m^3 and Pa s: the medium of models without one, in which no wind would act.
 AIR_DENSITY, AIR_VISCOSITY = 1.2, 1.8e-5
+OF_MUJOCO = ("friction", "gravity", "mass", "wind")
 _CLASSIC = "gymnasium.envs.classic_control"
 # By module and kind the attributes that the factor multiplies. Gravity of Acrobot is a constant of its equations.
 _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
@@ -16,6 +18,17 @@ _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     f"{_CLASSIC}.cartpole": {"gravity": "gravity", "mass": "masscart masspole total_mass polemass_length"},
     f"{_CLASSIC}.pendulum": {"gravity": "g", "mass": "m"},
 }
+
+
+def known_worlds(environment: str) -> tuple[str, ...] | None:
+    """Return the changes that an environment supports, without making it; None where that says more."""
+    try:
+        module = str(registered(environment).entry_point).partition(":")[0]
+    except RobenchError:
+        return None
+    if module.startswith("gymnasium.envs.mujoco"):
+        return OF_MUJOCO
+    return tuple(_ATTRIBUTES.get(module, ())) if module.startswith("gymnasium.envs.") else None
 
 
 def change(env: Any, world: World, environment: str) -> None:
@@ -31,7 +44,7 @@ def change(env: Any, world: World, environment: str) -> None:
     is_mujoco = mujoco is not None and isinstance(model, mujoco.MjModel)
     modules = (each.__module__ for each in type(env).__mro__)
     attributes = next((_ATTRIBUTES[each] for each in modules if each in _ATTRIBUTES), {})
-    supported = ("friction", "gravity", "mass", "wind") if is_mujoco else tuple(attributes)
+    supported = OF_MUJOCO if is_mujoco else tuple(attributes)
     if world.kind not in supported:
         which = ", ".join(supported) or "no changes of physics"
         raise UsageError(f"environment {environment!r} has no {world.kind} that can be changed; it supports {which}")

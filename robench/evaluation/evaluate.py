@@ -116,18 +116,18 @@ def answers(shard: Shard, inputs: torch.Tensor, model: Model, dataset: Dataset) 
     measurement = shard.measurement
     size, rules, condition = measurement.batch_size, TASKS[measurement.checkpoint.task].rules, measurement.condition
     batch = replace(dataset.batch(shard.start, shard.stop), inputs=inputs)
-    padded = _padded(batch, size, model.device)
-    seeds, *_ = prediction_seeds(measurement, padded.ids)
-    given = padded.targets if condition.perturbation.scores_clean_targets else None
+    whole = padded(batch, size, model.device)
+    seeds, *_ = prediction_seeds(measurement, whole.ids)
+    given = whole.targets if condition.perturbation.scores_clean_targets else None
     with arithmetic_for(model):
         if isinstance(model, SmoothedModel):
-            found = certified_columns(model, padded.inputs, padded.targets, [seeds])["prediction"].array
+            found = certified_columns(model, whole.inputs, whole.targets, [seeds])["prediction"].array
             return torch.from_numpy(found[: len(batch.ids)])
-        outputs = predict(model, padded.inputs, seeds, size, given)
+        outputs = predict(model, whole.inputs, seeds, size, given)
     if isinstance(rules, ManyAnswers):
-        return rules.own_labels(outputs, padded.targets)[: len(batch.ids)].cpu()
+        return rules.own_labels(outputs, whole.targets)[: len(batch.ids)].cpu()
     scoring = Scoring(dataset=condition.dataset, keeps_scores=False)
-    predictions = rules.columns([outputs], padded.targets, scoring)["prediction"].array
+    predictions = rules.columns([outputs], whole.targets, scoring)["prediction"].array
     return torch.from_numpy(predictions[: len(batch.ids)])
 
 
@@ -158,7 +158,7 @@ def _outcomes_of(measurement: Measurement, batch: Batch, model: Model, source: S
     """Measure examples in anchored batches with exactly ``batch_size`` rows; budgets of an example are adjacent."""
     num_examples, condition = len(batch.ids), measurement.condition
     domain = DOMAINS[condition.dataset.domain].rules
-    batch = _padded(batch, num_examples + -num_examples % measurement.batch_size, model.device)
+    batch = padded(batch, num_examples + -num_examples % measurement.batch_size, model.device)
     batch = replace(batch, task=measurement.checkpoint.task, domain=condition.dataset.domain)
     domain.check_clean(batch.inputs, measurement.dataset.name)
     declaration = condition.perturbation
@@ -269,7 +269,7 @@ def _seeds(measurement: Measurement, kind: str, ids: tuple[str, ...]) -> list[in
     return [example_seed(measurement.seed, fingerprint, kind, example_id) for example_id in ids]
 
 
-def _padded(batch: Batch, num_rows: int, device: torch.device) -> Batch:
+def padded(batch: Batch, num_rows: int, device: torch.device) -> Batch:
     """Return the batch on ``device``, its last row repeated up to ``num_rows``: small batches round differently."""
     missing = num_rows - len(batch.ids)
     rows = torch.arange(num_rows).clamp(max=len(batch.ids) - 1)

@@ -177,8 +177,8 @@ def budget_plot(board: Leaderboard, *, all_models: bool) -> Plot:
 
 
 def corruption_plot(board: Leaderboard, *, all_models: bool) -> Plot:
-    """Return the accuracy under each type of corruption against its severity, a panel a type; see ``budget_plot``."""
-    return _line_plot(board, board.profiles, "type of corruption", all_models)
+    """Return numbers under each type of corruption or disturbance against its severity; see ``budget_plot``."""
+    return _line_plot(board, (*board.profiles, *board.grades), "type of corruption", all_models)
 
 
 def queries_plot(board: Leaderboard, *, all_models: bool) -> Plot:
@@ -231,17 +231,18 @@ def _line_plot(
 
 
 def _line_panel(chart: Chart, models: Iterable[str], *, several: bool) -> LinePanel:
+    is_per_cent = chart.unit in IN_PER_CENT
     return LinePanel(
         title=f"{chart.group}: {chart.title}" if several else chart.title,
         x_label=f"{chart.x_label} ({chart.x_unit})" if chart.x_unit else chart.x_label,
-        y_label=f"{chart.y_label} (%)",
+        y_label=f"{chart.y_label} (%)" if is_per_cent else chart.y_label,
         ticks=chart.ticks,
         series=tuple(
-            Series(model=model, points=tuple(map(_in_per_cent, chart.lines[model])))
+            Series(model=model, points=tuple(map(_in_per_cent, points) if is_per_cent else points))
             for model in models
-            if model in chart.lines
+            if (points := chart.lines.get(model)) is not None
         ),
-        is_per_cent=True,
+        is_per_cent=is_per_cent,
         is_logarithmic=chart.is_logarithmic,
     )
 

@@ -152,6 +152,7 @@ class Chart:
     Attributes:
         group: charts of one group belong together, such as all types of corruption of a family.
         ticks: places on the axis with their labels, ascending; ``columns``: keys of the columns behind them, if any.
+        unit: unit of the numbers, as of metrics.
     """
 
     group: str
@@ -163,6 +164,7 @@ class Chart:
     x_unit: str = ""
     columns: tuple[str, ...] = ()
     is_logarithmic: bool = False
+    unit: str = "share"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +199,7 @@ class Leaderboard(Rendered):
             ``comparison.pairing.MOST_PAIRED_ROWS`` rows.
         curves: metrics against the budget or distance; ``left_out``: conditions with a budget that are in none, and
             why. ``lengths``: metrics against the number of steps or queries; ``profiles``: accuracy against the
-            severity of a corruption.
+            severity of a corruption; ``grades``: metrics against the strength of other perturbations.
         limited: limit of each model that a suite left out, as of ``core.report.Report``.
         by_mechanism: the same with a row for each entry over its training seeds, which is ranked; None where no entry
             has several.
@@ -213,6 +215,7 @@ class Leaderboard(Rendered):
     left_out: tuple[str, ...] = ()
     lengths: tuple[Chart, ...] = ()
     profiles: tuple[Chart, ...] = ()
+    grades: tuple[Chart, ...] = ()
     settings: Settings = PLAIN
     style: Style = PLAIN_STYLE
     limited: Mapping[str, int] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from robench.core.protocols import Store
 from robench.core.report import Cell, Report, Row
 from robench.core.suite import Suite
 from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, Entry, Leaderboard, Settings
-from robench.leaderboard.curves import curves_of, left_out_of, lengths_of, profiles_of
+from robench.leaderboard.curves import curves_of, grades_of, left_out_of, lengths_of, profiles_of
 from robench.leaderboard.mechanisms import grouped, mechanism_rows
 from robench.leaderboard.settings import columns_named
 from robench.leaderboard.suite_results import SuiteResults, columns_of_suite
@@ -112,6 +112,7 @@ def _board(
         ),
         lengths=tuple(chart for suite in suites for chart in lengths_of(suite, columns, ranked_rows)),
         profiles=tuple(chart for each in found for chart in profiles_of(each.suite, each.accuracies_of(ranked_rows))),
+        grades=tuple(chart for suite in suites for chart in grades_of(suite, columns, ranked_rows)),
         settings=settings,
         limited=limited,
     ).headline_first()

@@ -112,6 +112,31 @@ def lengths_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[Boar
         )
 
 
+def grades_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[BoardRow]) -> Iterator[Chart]:
+    """Yield a chart of each metric over the strengths of one perturbation, from the clean examples at 0."""
+    views, groups = views_by_name(suite), dict[tuple[str, str, str], list[tuple[float, BoardColumn]]]()
+    own = [each for each in columns if each.suite == suite.name and len(each.column.conditions) == 1]
+    cleans = {each.column.metric: each for each in own if views[each.column.conditions[0]].attack.is_clean}
+    for each in own:
+        if (grade := views[each.column.conditions[0]].attack.grade) is not None:
+            name, axis, place = grade
+            groups.setdefault((name, axis, each.column.metric), []).append((place, each))
+    for (name, axis, metric), several in groups.items():
+        clean = cleans.get(metric)
+        ordered = sorted([*([(0.0, clean)] if clean else []), *several], key=lambda each: each[0])
+        if any(row.cells[column.key].estimate for row in rows for _, column in several):
+            yield Chart(
+                group=suite.name,
+                title=f"{ordered[-1][1].metric}: {name}",
+                x_label=axis,
+                y_label=ordered[-1][1].metric,
+                ticks=tuple((place, f"{place:g}") for place, _ in ordered),
+                lines={row.model: _line(row, ordered) for row in rows},
+                columns=tuple(column.key for _, column in ordered),
+                unit=several[0][1].unit,
+            )
+
+
 def _length_title(columns: Sequence[BoardColumn]) -> str:
     distance = columns[0].column.distance
     name = _common_name([column.column.conditions[0] for column in columns])

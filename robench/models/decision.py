@@ -1,7 +1,7 @@
 """Declarations of policies: Decision Transformers, and behaviour cloning beside them."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -20,6 +20,9 @@ class DecisionTransformer(Transformer):
         context: number of time steps that it sees.
         max_steps: largest number of steps of an episode, each with an embedding of its own.
         return_scale: number by which returns are divided.
+        padding: ``released`` for windows that are padded on the left up to the context, as by the code of Decision
+            Transformer and PrimalAttention_RL: attention leaves the padding out if the mechanism takes masks, and
+            otherwise reads it, as Primal does in its cumulative means. ``none`` for short windows.
         feedforward: hidden width of the MLP.
         dropout: probability with which training zeroes values of tokens, of each branch, and within the MLP.
     """
@@ -32,6 +35,7 @@ class DecisionTransformer(Transformer):
     context: Annotated[int, Ge(1), Le(4096)] = 20
     max_steps: Annotated[int, Ge(1), Le(LARGEST)] = 1000
     return_scale: Annotated[float, Gt(0), Le(LARGEST)] = 1000.0
+    padding: Literal["none", "released"] = "none"
     feedforward: Width
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.1
     depth: Count = 3

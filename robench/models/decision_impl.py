@@ -7,7 +7,8 @@ token of the observation by a linear layer and tanh. Observations are standardis
 set, which are buffers of the model, and actions are multiplied by ``action_scale``, the largest of the training set.
 
 Where this differs: windows of fewer steps than the context are short, where that code pads them on the left and masks
-the padding, with equal outputs of mechanisms that leave padding out.
+the padding, with equal outputs of mechanisms that leave padding out. ``padding: released`` pads them as well: in
+episodes with step 0, returns to go of 0, observations of 0 once standardised, and actions of 0.
 """
 
 from functools import partial
@@ -16,6 +17,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from robench.attention.state import ForwardState
 from robench.core.errors import ContractError
 from robench.domains.episodes import NUM_BEFORE
 from robench.models.decision import BehaviourCloning, DecisionTransformer
@@ -66,6 +68,33 @@ class DecisionModel(TransformerModel):
             ContractError: the windows have other features, or more steps than the context.
         """
         return self.read_out(self.through_blocks(inputs, seeds, losses_B))
+
+    def through_blocks(
+        self,
+        inputs: Tensor,
+        seeds: tuple[int, ...] | None = None,
+        losses_B: list[Tensor] | None = None,
+        mask_BN: Tensor | None = None,
+        branch_BN: Tensor | None = None,
+    ) -> Tensor:
+        """Return the tokens (B, 3 K, C) that leave the last block, of the steps of the windows alone."""
+        if self.architecture.padding == "none":
+            return super().through_blocks(inputs, seeds, losses_B, mask_BN, branch_BN)
+        padded = self.padded(inputs)
+        counts_B = TOKENS_OF_STEP * (padded[..., 0] < 0).sum(1)
+        first_BNC = x_BNC = self.first_tokens(padded)
+        state = ForwardState(seeds=seeds, losses_B=losses_B)
+        for block in self.blocks:
+            given = (x_BNC, first_BNC)
+            x_BNC = without_padding(block, given, seeds, counts_B) if block.takes_masks else block(*given, state)
+        return x_BNC[:, -TOKENS_OF_STEP * inputs.shape[1] :]
+
+    def padded(self, inputs: Tensor) -> Tensor:
+        """Return windows of the whole context, with steps numbered -1 before those of windows (B, K, F)."""
+        padding = inputs.new_zeros(len(inputs), max(0, self.context - inputs.shape[1]), inputs.shape[2])
+        padding[..., 0] = -1
+        padding[..., NUM_BEFORE : NUM_BEFORE + len(self.observation_mean)] = self.observation_mean
+        return torch.cat([padding, inputs], dim=1)
 
     def first_tokens(self, inputs: Tensor) -> Tensor:
         """Return the tokens (B, 3 K, C): return to go, observation and action of each step."""
@@ -119,6 +148,19 @@ class CloningModel(nn.Module):
         _, _, observation_BKD, _ = parts_of(inputs, self.architecture.num_observations)
         actions: Tensor = self.layers((observation_BKD - self.observation_mean) / self.observation_std)
         return actions.tanh() * self.action_scale
+
+
+def without_padding(
+    block: nn.Module, given: tuple[Tensor, ...], seeds: tuple[int, ...] | None, counts_B: Tensor
+) -> Tensor:
+    """Return the tokens (B, N, C) that leave a block which mixes padding, the first tokens, on its own."""
+    rows_of = [(count, (counts_B == count).nonzero().flatten()) for count in counts_B.unique().tolist()]
+    mixed = []
+    for count, rows in rows_of:
+        state = ForwardState(seeds=None if seeds is None else tuple(seeds[row] for row in rows.tolist()))
+        parts = zip(*(each[rows].tensor_split([count], dim=1) for each in given), strict=True)
+        mixed.append(torch.cat([block(*part, state) for part in parts if part[0].shape[1]], dim=1))
+    return torch.cat(mixed)[torch.cat([rows for _, rows in rows_of]).argsort()]
 
 
 def add_statistics(module: nn.Module, num_observations: int, num_actions: int) -> None:

@@ -178,7 +178,7 @@ def _of_weights(
     assert row.measured is not None and baseline.measured is not None  # noqa: PT018  # they have verdicts
     cell, other = claim.cell, claim.baseline
     bounds: list[float | None] = [None, None]
-    is_one_column = cell.suite == other.suite and cell.column_key == other.column_key
+    is_one_column = cell.suite == other.suite and cell.column_key == other.column_key is not None
     if basis.differences is not None and is_one_column and row.num_seeds == baseline.num_seeds == 1:
         assert cell.suite is not None and cell.model is not None  # noqa: PT018  # it is measured
         assert other.model is not None and cell.column_key is not None  # noqa: PT018  # likewise

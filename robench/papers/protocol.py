@@ -14,7 +14,7 @@ from robench.core.suite import Column, Suite, View, views_of
 from robench.declare.printed import RECIPE, PublishedCell
 
 # Fields about training, which hold for the authors' own weights, with any recipe in the registry.
-OF_TRAINING = RECIPE | {"pretraining", "epochs"}
+OF_TRAINING = RECIPE | {"pretraining", "epochs", "trajectories"}
 _SMALL_LANGUAGE: Mapping[str, float | str] = {
     "batch_size": 96,
     "learning_rate": 0.00025,
@@ -208,6 +208,9 @@ _VALUES: Mapping[str, Callable[[MeasuredProtocol], Sequence[Any]]] = {
     "batch_size": lambda read: [read.batch_size],
     "learning_rate": lambda read: [getattr(read.checkpoint.training, "learning_rate", None)],
     "pretraining": lambda read: [read.pretrained_on],
+    # Datasets of episodes are named by environment and target return, sets of trajectories by environment and quality.
+    "environment": lambda read: [view.condition.dataset.name.rpartition("-")[0] for view in read.views],
+    "trajectories": lambda read: [(getattr(read.checkpoint.training, "trajectories", None) or "").partition("-")[2]],
 }
 _COMPARED: Mapping[str, Callable[[str, MeasuredProtocol], bool]] = {
     "dataset": _is_dataset,

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import ClassVar
 
+from robench.comparison.spread import NO_SEEDS, Seeds
 from robench.core.rendered import PLAIN_STYLE, Rendered, Style
 from robench.declare.printed import PublishedCell, PublishedTable, Reading
 from robench.papers.basis import READINGS, Basis, Number
@@ -82,12 +84,17 @@ def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
     rows = []
     numbers: dict[tuple[str, str, Reading | None], tuple[Number, Verdict]] = {}
     for row in published.rows:
-        cells: dict[str, TableCell] = {}
-        for cell in row.cells:
-            if cell is not None:
-                read = {by: _read(published, each, by, basis) for by, each in cell.as_read}
-                cells[cell.column] = _chosen(read)
-                numbers |= {(cell.row, cell.column, by): (each.ours, each.verdict) for by, each in read.items()}
+        present = [cell for cell in row.cells if cell is not None]
+        read: dict[str, dict[Reading | None, TableCell]] = {
+            cell.column: {by: _read(published, each, by, basis) for by, each in cell.as_read}
+            for cell in present
+            if not cell.is_mean
+        }
+        parts = {column: _chosen(each) for column, each in read.items()}
+        read |= {cell.column: {None: _mean(published, cell, parts, basis)} for cell in present if cell.is_mean}
+        cells = {cell.column: _chosen(read[cell.column]) for cell in present}
+        for column, each in read.items():
+            numbers |= {(row.label, column, by): (cell.ours, cell.verdict) for by, cell in each.items()}
         rows.append(TableRow(label=row.label, cells=cells))
     suites = sorted({cell.suite for cell in published.cells if cell.suite is not None})
     return PaperTable(
@@ -169,3 +176,40 @@ def _read(published: PublishedTable, cell: PublishedCell, by: Reading | None, ba
     if by is not None:
         verdict = replace(verdict, reason=f"by the {READINGS[by]}: {verdict.reason}")
     return cell_with(ours=ours, verdict=verdict, difference=evidence.difference)
+
+
+def _mean(published: PublishedTable, cell: PublishedCell, parts: Mapping[str, TableCell], basis: Basis) -> TableCell:
+    """Return a printed mean beside the mean of its row's measured numbers, seed by seed where all have as many."""
+    found = [each.ours for each in parts.values()]
+    values = [each.measured for each in found if each.measured is not None]
+    cell_with = partial(TableCell, printed=cell.printed, remark=cell.remark, inconsistent=cell.inconsistent)
+    if len(values) < len(found):
+        lacking = ", ".join(column for column, each in parts.items() if each.ours.measured is None)
+        reason = f"{basis.how_to(published.name, cell.row)}; it is a mean, and {lacking} not measured"
+        return cell_with(ours=Number(unit=cell.unit), verdict=Verdict("not measured", reason))
+    by_seed = zip(*(each.seeds.values for each in found), strict=True)
+    is_by_seed = len({len(each.seeds) for each in found}) == 1
+    of_authors = {each.of_authors for each in found}
+    ours = Number(
+        unit=cell.unit,
+        measured=fmean(values),
+        num_seeds=min(each.num_seeds for each in found),
+        seeds=Seeds(tuple(map(fmean, by_seed))) if is_by_seed else NO_SEEDS,
+        of_authors=of_authors.pop() if len(of_authors) == 1 else None,
+        raised=tuple(dict.fromkeys(name for each in found for name in each.raised)),
+        is_audited=all(each.is_audited for each in found),
+    )
+    differing = [
+        f"{column}: {each.verdict.reason}" for column, each in parts.items() if each.verdict.name == "other protocol"
+    ]
+    evidence = evidence_on(
+        published,
+        cell,
+        fmean(values),
+        ours.seeds,
+        tuple(differing),
+        of_authors=ours.of_authors,
+        raised=ours.raised,
+        is_audited=ours.is_audited,
+    )
+    return cell_with(ours=ours, verdict=judged(evidence), difference=evidence.difference)

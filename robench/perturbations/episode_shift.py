@@ -86,10 +86,27 @@ class EpisodeShift(_OfEpisodes):
     type: ShiftType
     severity: Annotated[int, Ge(0), Le(5)]
 
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
+        """Return why it cannot be applied to a dataset: its environment has no such physics."""
+        found = _OfEpisodes.problems_on(self, dataset)
+        if found or self.type not in WORLDS:
+            return found
+        environment = str(getattr(dataset, "environment", ""))
+        supported = imported("robench.environments.worlds_impl:known_worlds")(environment)
+        if supported is None or self.type in supported:
+            return []
+        which = ", ".join(supported) or "no changes of physics"
+        return [("type", f"must be no {self.type} on {dataset.name}, since {environment} supports {which}")]
+
     @property
     def strength(self) -> float | None:
         """Return the strength at the severity; None for nothing."""
         return None if self.severity == 0 else STRENGTHS[self.type][self.severity - 1]
+
+    @property
+    def grade(self) -> tuple[str, str, float] | None:
+        """Return type and severity."""
+        return self.type, "severity", float(self.severity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,3 +133,8 @@ class ObservationAttack(_OfEpisodes):
     method: Literal["mad", "context", "random"] = "mad"
     num_steps: Annotated[int, Ge(1), Le(LARGEST)] = 10
     relative_step: Annotated[Fraction, Ge(0), Le(1)] = Fraction(1, 4)
+
+    @property
+    def grade(self) -> tuple[str, str, float] | None:
+        """Return method and budget."""
+        return f"{self.method}, {self.num_steps} steps", "epsilon (deviations)", float(self.epsilon)

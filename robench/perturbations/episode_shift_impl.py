@@ -46,7 +46,8 @@ class Shift:
         if self._strength is None or not self._type.startswith("observation"):
             return window
         place = slice(NUM_BEFORE, NUM_BEFORE + len(scales.observations))
-        present = window[:, -1, place].cpu()
+        # Not a view: the window is written to.
+        present = window[:, -1, place].cpu().clone()
         self._observations.append(present)
         shown = self._shown(step, present, torch.from_numpy(scales.observations).float())
         window[:, -1, place] = shown.to(window)

@@ -333,6 +333,11 @@ class Disturbance(Protocol):
         """Return the actions (B, A) that reach the environments."""
 
 
+# Tensors (B, D), observations of the environments before a step and as the policy sees them, and arrays (B,), the sums
+# of earlier rewards and which episodes have not ended.
+Watch = Callable[..., None]
+
+
 class Played(Protocol):
     """Further rules of a task whose outcomes are those of episodes, in which outputs decide further inputs."""
 
@@ -345,8 +350,10 @@ class Played(Protocol):
         dataset: DatasetDeclaration,
         disturbance: Disturbance | None,
         name: str,
+        watch: Watch | None = None,
     ) -> Mapping[str, Values]:
         """Return the task's own columns (B,) of episodes that begin with inputs (B, ...).
 
         ``seeds`` are those of the model's own draws, one for each example; ``name`` is the model's, for messages.
+        ``watch`` is called before each step.
         """

@@ -19,7 +19,7 @@ from robench.core.errors import BudgetExceededError, ContractError, UsageError
 from robench.core.protocols import Model
 from robench.domains.episodes import NUM_BEFORE
 from robench.environments.gym_impl import Episodes
-from robench.tasks.base import Disturbance, Loss, Scales, Scoring
+from robench.tasks.base import Disturbance, Loss, Scales, Scoring, Watch
 
 # Of float32, in which policies see observations.
 ROUNDING = 1e-5
@@ -85,6 +85,7 @@ class ControlRules:
         dataset: DatasetDeclaration,
         disturbance: Disturbance | None,
         name: str,
+        watch: Watch | None = None,
     ) -> Mapping[str, Values]:
         """Return the columns (B,) of episodes that begin with windows (B, 1, F); see ``tasks.base.Played``."""
         fields: Any = dataset  # Of the declaration of environments.
@@ -93,9 +94,12 @@ class ControlRules:
         with Episodes(fields.environment, targets.tolist(), fields.max_steps, world) as episodes:
             game = _Game(inputs, episodes, getattr(module, "context", 1), _scales_of(module, episodes))
             while game.active.any():
-                window = game.window(model.device)
+                window = state = game.window(model.device)
                 if disturbance is not None:
-                    window = game.disturbed(disturbance, window, lambda windows: model.outputs(windows, seeds))
+                    window = game.disturbed(disturbance, state, lambda windows: model.outputs(windows, seeds))
+                if watch is not None:
+                    shown = (each[:, -1, game.observation] for each in (state, window))
+                    watch(*shown, game.returns.copy(), game.active)
                 with torch.no_grad():
                     actions = model.outputs(window, seeds)
                 self.check_outputs(actions, len(actions), name)
@@ -114,20 +118,21 @@ class _Game:
     """Episodes (B,) in progress, with what the policy has seen.
 
     Attributes:
+        observation: features that are the observation.
         active: (B,) episodes that have not ended; ``returns``, ``num_steps``, ``ended_early``: (B,) what they came to.
     """
 
     def __init__(self, first: Tensor, episodes: Episodes, context: int, scales: Scales) -> None:
         self._episodes, self._context, self._scales = episodes, context, scales
-        self._observation = slice(NUM_BEFORE, NUM_BEFORE + episodes.spaces.num_observations)
+        self.observation = slice(NUM_BEFORE, NUM_BEFORE + episodes.spaces.num_observations)
         observations = episodes.reset()
         self._history = first.cpu().numpy().astype(np.float64)
-        if not np.array_equal(first.cpu().numpy()[:, -1, self._observation], observations.astype(np.float32)):
+        if not np.array_equal(first.cpu().numpy()[:, -1, self.observation], observations.astype(np.float32)):
             raise ContractError(
                 "an environment began with another observation than its example: it ignores its seed, or a "
                 "perturbation changed the example"
             )
-        self._history[:, -1, self._observation] = observations
+        self._history[:, -1, self.observation] = observations
         size = len(first)
         self.active, self.ended_early = np.ones(size, np.bool_), np.zeros(size, np.bool_)
         self.returns, self.num_steps = np.zeros(size), np.zeros(size, np.int64)
@@ -145,8 +150,8 @@ class _Game:
             BudgetExceededError: it changed by more than the disturbance states.
         """
         found = disturbance.observed(self._step, window.clone(), act, self._scales)
-        rest, change = found.clone(), (found - window)[:, -1, self._observation].abs()
-        rest[:, -1, self._observation] = window[:, -1, self._observation]
+        rest, change = found.clone(), (found - window)[:, -1, self.observation].abs()
+        rest[:, -1, self.observation] = window[:, -1, self.observation]
         if not torch.equal(rest, window) or not bool(found.isfinite().all()):
             raise ContractError("a disturbance changed more than the present observation, or gave NaN or infinity")
         if disturbance.epsilon is not None:
@@ -166,11 +171,11 @@ class _Game:
         self.num_steps += self.active
         self.ended_early |= stepped.terminated
         present = self._history[:, -1]
-        present[:, self._observation.stop :] = actions
+        present[:, self.observation.stop :] = actions
         following = np.zeros_like(present)
         following[:, 0] = present[:, 0] + 1
         following[:, 1] = present[:, 1] - stepped.rewards
-        following[:, self._observation] = stepped.observations
+        following[:, self.observation] = stepped.observations
         # What has left the context is never seen again.
         self._history = np.concatenate([self._history[:, -self._context :], following[:, None]], axis=1)
         self.active &= ~(stepped.terminated | stepped.truncated)

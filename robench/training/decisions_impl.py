@@ -2,7 +2,9 @@
 
 An episode is drawn in proportion to its length, and the first step of a window uniformly, as in the Decision
 Transformer's code. A window that reaches beyond the end of its episode is padded on the right, where a causal policy
-does not look, and padding is not learned. Draws of an epoch begin at a seed made of the recipe's seed and the epoch.
+does not look, or for a policy with ``padding: released`` on the left, by steps numbered -1 with observations of 0 and
+actions of -10, as by that code. Padding is not learned. Draws of an epoch begin at a seed made of the recipe's seed and
+the epoch.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class DecisionLearner(Learner):
         super().__init__(model, training, optimizer, host)
         self._actions_of = model.actions_of
         self._context = int(getattr(model, "context", 1))
-        self._windows = Windows(trajectories, self._context)
+        has_padding = getattr(model.architecture, "padding", "none") == "released"
+        self._windows = Windows(trajectories, self._context, is_padded_left=has_padding)
         self.num_examples = training.steps_per_epoch * training.batch_size
         self.digest = self._windows.digest
         check_auxiliary(model, self._windows.of(np.zeros(2, np.int64))[0].to(self._device), training.auxiliary_weight)
@@ -95,8 +98,8 @@ class Windows:
         num_steps: number of steps of all episodes.
     """
 
-    def __init__(self, trajectories: Sequence[Trajectory], context: int) -> None:
-        self._context = context
+    def __init__(self, trajectories: Sequence[Trajectory], context: int, *, is_padded_left: bool = False) -> None:
+        self._context, self._is_padded_left = context, is_padded_left
         lengths = np.array([len(each.rewards) for each in trajectories])
         self.num_steps = int(lengths.sum())
         parts = [_features(each) for each in trajectories]
@@ -116,6 +119,12 @@ class Windows:
         places = rows[:, None] + np.arange(self._context)
         is_valid = np.arange(self._context) < self._left[rows][:, None]
         windows = self._features[places] * is_valid[..., None]
+        if self._is_padded_left:
+            padding = np.zeros_like(self._features[0])
+            padding[0], padding[-self._num_actions :] = -1, -10
+            order = np.argsort(is_valid, axis=1, kind="stable")
+            is_valid = np.take_along_axis(is_valid, order, axis=1)
+            windows = np.where(is_valid[..., None], np.take_along_axis(windows, order[..., None], axis=1), padding)
         targets = np.concatenate([windows[..., -self._num_actions :], is_valid[..., None].astype(np.float32)], axis=-1)
         return torch.from_numpy(windows), torch.from_numpy(targets)
 

@@ -110,7 +110,10 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "core/plugins.py": {"python": "the word for code of the user's own, in all families", "corruption": "a family"},
     "exports/tables.py": {"csv": "a form of tables", "parquet": "a form of tables"},
     "leaderboard/__init__.py": {"csv": "a form of tables"},
-    "papers/protocol.py": {"segmenter": "a recipe of papers, by the name of its code"},
+    "papers/protocol.py": {
+        "environment": "a field of protocols",
+        "segmenter": "a recipe of papers, by the name of its code",
+    },
     "papers/render.py": {"csv": "a form of tables"},
     "runs/growth.py": {"tokens": TOKENS},
     "reports/__init__.py": {"csv": "a form of tables"},

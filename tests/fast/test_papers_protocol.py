@@ -285,9 +285,10 @@ def test_what_papers_do_not_print_is_inferred() -> None:
         ("rkde:6", swap): 24,
         ("twicing:4", ("count",)): 2,
         ("twicing:8", ("count",)): 2,
-        # Two of them are the means over all sets or tasks, which are not measured.
+        # Two of them are the means over all sets or tasks.
         ("primal:3", ("num_directions", "auxiliary_weight")): 22,
         ("primal:4", ("num_directions", "auxiliary_weight")): 12,
+        ("primal:2", ("target_return",)): 27,
         ("bilateral:1", ("own definition",)): 20,
         ("rpc:6", ("severity",)): 10,
         ("rpc:11", ("recipe", "sizes")): 6,

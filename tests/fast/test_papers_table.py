@@ -124,6 +124,27 @@ def test_seeds_of_a_complement_are_complements() -> None:
     assert only_cell(printed("70.0", complement=True), basis).verdict.name == "differs"
 
 
+def test_a_mean_is_over_its_row_seed_by_seed() -> None:
+    clean, other = (cell_of(values[1], of_seeds=values) for values in ((0.69, 0.7, 0.71), (0.32, 0.3, 0.28)))
+    whole = replace(other, estimate=replace(present(other.estimate), num_examples=30_000))
+    mean = printed("51.0", None, column="Mean", suite=None, condition=None, metric=None, is_mean=True)
+    table = table_with(mean, printed(), printed(column="R", condition="r"), columns=("Mean", "Clean", "R"))
+
+    def found(**cells: Cell) -> TableCell:
+        columns = {f"{name}/top1_accuracy": cell for name, cell in cells.items()}
+        (row,) = table_of(table, basis_with(report_with("symvit", columns, seeds=("a", "b", "c")))).rows
+        assert list(row.cells) == ["Mean", "Clean", "R"]
+        return row.cells["Mean"]
+
+    of_both = found(clean=clean, r=whole)
+    assert (of_both.ours.measured, of_both.difference) == pytest.approx((50.0, -1.0))
+    assert of_both.ours.seeds.values == pytest.approx((50.5, 50.0, 49.5))
+    assert of_both.verdict.name == "undecided"
+    assert str(found(clean=clean, r=other).verdict) == "other protocol: R: examples"
+    lacking = str(found(clean=clean).verdict)
+    assert lacking == "not measured: robench reproduce mine:1 --rows Ours; it is a mean, and R not measured"
+
+
 def test_a_differing_protocol_is_named_and_the_number_still_shown() -> None:
     found = only_cell(printed(protocol={"examples": "5000", "dataset": "imagenet-1k"}), measured_at(0.7044))
     assert str(found.verdict) == "other protocol: examples"

@@ -15,7 +15,7 @@ from robench.declare.printed import PublishedCell
 # Cells that an entry, a suite and a metric measure, and how many of them have a twin, by paper and table.
 MEASURABLE = {
     "bilateral": {1: (45, 0), 2: (8, 8), 3: (36, 36), 4: (12, 9)},
-    "primal": {1: (120, 0), 3: (20, 0), 4: (10, 0)},
+    "primal": {1: (120, 0), 2: (27, 9), 3: (20, 0), 4: (10, 0)},
     "rkde": {
         1: (72, 72), 2: (72, 72), 3: (45, 45), 4: (30, 0), 5: (72, 72), 6: (48, 8), 7: (30, 30), 8: (30, 30),
         9: (30, 30), 10: (40, 40),
@@ -63,7 +63,23 @@ def test_as_many_cells_are_measurable_and_have_twins_as_are_counted_here() -> No
             counts = len(measurable), sum(cell.twin is not None for cell in measurable)
             found.setdefault(paper, {})[number] = counts
     assert found == MEASURABLE
-    assert sum(count for tables in found.values() for count, _ in tables.values()) == 1228
+    assert sum(count for tables in found.values() for count, _ in tables.values()) == 1255
+
+
+def test_every_counted_number_is_a_column_a_cost_or_a_mean() -> None:
+    tables = [load_published(*each) for each in published_tables()]
+    counted = [cell for table in tables if table.is_counted for cell in table.cells]
+    assert [(cell.row, cell.column) for cell in counted if cell.missing is not None] == []
+    found = [sum(map(bool, each)) for each in zip(*((c.column_key, c.cost, c.is_mean) for c in counted), strict=True)]
+    assert (found, sum(found), len(counted)) == ([1255, 55, 4], 1314, 1314)
+
+
+@pytest.mark.parametrize(("paper", "number"), [("primal", 3), ("primal", 4)])
+def test_a_printed_mean_is_that_of_its_row(paper: str, number: int) -> None:
+    for row in load_published(paper, number).rows:
+        parts = [float(present(cell).value) for cell in row.cells if not present(cell).is_mean]
+        (printed,) = (cell for cell in row.cells if present(cell).is_mean)
+        assert float(present(printed).value) == pytest.approx(sum(parts) / len(parts), abs=0.05), row.label
 
 
 @pytest.mark.parametrize(("paper", "number"), [(paper, table) for paper in MEASURABLE for table in MEASURABLE[paper]])
@@ -235,6 +251,7 @@ MECHANISMS = {
             "data-dependent",
         ],
         "token-classifier primal plain released": ["data-independent", "data-dependent"],
+        "decision-transformer primal plain released": ["HalfCheetah", "Hopper", "Walker"],
     },
     "twicing": {
         "vit softmax plain": ["DeiT"],

@@ -180,6 +180,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("figure", "seeds", "--suite", "digits-adv", "--results", "T", "--panel", "T", "--output", "x.svg"),
         ("figure", "corruptions", "--suite", "digits-adv", "--output", "T"),
         ("figure", "training", "--model", "T", "--output", "T.svg"),
+        ("figure", "episode", "--suite", "pendulum", "--model", "T", "--condition", "T", "--output", "x.svg"),
         ("figure", "training", "--history", "T", "--output", "x.svg"),
     ],
     "list": [("list", "T"), ("list", "models", "--registry", "T")],

@@ -36,9 +36,9 @@ SMALL: Any = {
 NUM = 4
 
 
-def model_of(attention: Any) -> Any:
+def model_of(attention: Any, **changes: Any) -> Any:
     torch.manual_seed(0)
-    made: Any = build(DecisionTransformer(**SMALL, attention=attention)).double().eval()
+    made: Any = build(DecisionTransformer(**SMALL, attention=attention, **changes)).double().eval()
     made.observation_mean.copy_(torch.tensor([0.1, -0.2, 0.3]))
     made.observation_std.copy_(torch.tensor([0.5, 0.7, 2.0]))
     made.action_scale.fill_(2.0)
@@ -51,8 +51,8 @@ def windows(num_steps: int, rows: int = 2) -> Tensor:
     return found
 
 
-def action_by_loop(model: Any, window: Tensor) -> Tensor:
-    """Return the action of the last step of a window (K, F), token by token."""
+def action_by_loop(model: Any, window: Tensor, num_padded: int = 0) -> Tensor:
+    """Return the action of the last step of a window (K, F), token by token, the first tokens being of padding."""
     tokens = []
     for step, wanted, *rest in window.tolist():
         seen, done = (torch.tensor(part, dtype=torch.float64) for part in (rest[:3], rest[3:]))
@@ -66,7 +66,11 @@ def action_by_loop(model: Any, window: Tensor) -> Tensor:
             tokens.append(model.embed_norm(part + time))
     for block in model.blocks:
         given = [block.norm1(token) for token in tokens]
-        mixed = [attended(block.attn, given[: place + 1]) for place in range(len(tokens))]
+        # Primal's means are over padding too; softmax leaves it out, and padding attends to padding.
+        starts = [
+            3 * num_padded * (place >= 3 * num_padded and not hasattr(block.attn, "we")) for place in range(len(tokens))
+        ]
+        mixed = [attended(block.attn, given[start : place + 1]) for place, start in enumerate(starts)]
         tokens = [token + each for token, each in zip(tokens, mixed, strict=True)]
         tokens = [token + block.mlp(block.norm2(token)) for token in tokens]
     return (model.head(model.norm(tokens[-2]))).tanh() * 2
@@ -112,6 +116,24 @@ def test_the_decision_transformer_is_its_reference_token_by_token(attention: Any
         assert torch.equal(model(changed), found), "an action depends on itself"
 
 
+@pytest.mark.parametrize("attention", [Softmax(), Primal(num_directions=3, data_dependent=False, layers=(1,))])
+def test_released_padding_is_read_by_primal_attention_alone(attention: Any) -> None:
+    model, given = model_of(attention, padding="released"), windows(2, rows=3)
+    padding = torch.tensor([0, 0, *model.observation_mean.tolist(), 0], dtype=torch.float64).expand(3, 6)
+    with torch.no_grad():
+        found = model(given)
+        wanted = [action_by_loop(model, torch.cat([padding, each]), num_padded=3) for each in given]
+        assert torch.stack(wanted) == pytest.approx(found.numpy(), abs=1e-10)
+        without = model_of(attention)(given)
+        # Padding of another length in a batch, as in trainings, changes no other row.
+        longer = windows(5, rows=2)
+        longer[1, :3] = padding
+        longer[1, :3, 0] = -1
+        assert model(longer)[0] == pytest.approx(model(longer[:1])[0].numpy(), abs=1e-12)
+        assert model(longer)[1] == pytest.approx(model(longer[1:, 3:])[0].numpy(), abs=1e-12)
+    assert torch.allclose(found, without) == isinstance(attention, Softmax)
+
+
 def test_windows_of_training_are_those_of_episodes_and_padding_is_not_learned() -> None:
     episodes = [
         Trajectory(np.full((n, 2), n, np.float32), np.full((n, 1), -n, np.float32), np.arange(1.0, n + 1), ends=True)
@@ -125,6 +147,9 @@ def test_windows_of_training_are_those_of_episodes_and_padding_is_not_learned() 
     assert inputs[1].tolist() == [[2, 3, 3, 3, -3], [0, 0, 0, 0, 0]]
     assert inputs[2].tolist() == [[0, 3, 2, 2, -2], [1, 2, 2, 2, -2]]
     assert targets[1].tolist() == [[-3, 1], [0, 0]]
+    left, of_left = Windows(episodes, 2, is_padded_left=True).of(np.array([1, 2]))
+    assert left.tolist() == [inputs[0].tolist(), [[-1, 0, 0, 0, -10], [2, 3, 3, 3, -3]]]
+    assert of_left[1, :, 1].tolist() == [0, 1]
     actions = torch.zeros(3, 2, 1)
     assert float(squared_error(actions, targets)) == pytest.approx((9 + 9 + 9 + 4 + 4) / 5)
     actions[1, 1] = 100
@@ -182,6 +207,53 @@ def test_severity_zero_changes_nothing_and_five_much(kind: Any) -> None:
     assert (played(much.disturbance(range(NUM), PENDULUM))["total_return"] != clean).all()
     alone = played(much.disturbance(range(2), PENDULUM), rows=2)["total_return"]
     assert (alone == played(much.disturbance(range(NUM), PENDULUM))["total_return"][:2]).all()
+
+
+def shown_by(kind: Any, severity: int, observations: Tensor) -> Tensor:
+    """What a policy sees (T, B, 3) of observations (T, B, 3) whose deviations are 1, 2 and 4."""
+    shift: Any = EpisodeShift(type=kind, severity=severity).disturbance(range(observations.shape[1]), PENDULUM)
+    scales = Scales(np.array([1.0, 2.0, 4.0]), np.ones(1))
+    windows = torch.nn.functional.pad(observations, (2, 1))[:, :, None]
+    return torch.stack(
+        [shift.observed(step, window.clone(), None, scales)[:, -1, 2:5] for step, window in enumerate(windows)]
+    )
+
+
+def test_policies_see_what_the_table_of_disturbances_says() -> None:
+    given, unit = torch.randn(40, 50, 3, generator=torch.Generator().manual_seed(2)), torch.tensor([1.0, 2.0, 4.0])
+    assert torch.equal(shown_by("observation-delay", 3, given)[3:], given[:-3])
+    assert torch.equal(shown_by("observation-delay", 3, given)[:3], given[:1].expand(3, -1, -1))
+    noise = (shown_by("observation-noise", 2, given) - given) / unit
+    assert noise.std(dim=(0, 1)).numpy() == pytest.approx([0.1, 0.1, 0.1], rel=0.1)
+    uniform = (shown_by("observation-uniform", 5, given) - given) / unit
+    assert 0.75 < uniform.abs().max() <= 0.8 + 1e-5
+    steps = shown_by("observation-quantisation", 3, given) / unit
+    assert torch.equal(steps, steps.round())
+    assert ((steps * unit - given).abs() <= unit / 2 + 1e-5).all()
+    moved = (shown_by("observation-bias", 4, given) - given) / unit
+    assert moved.sum(2).numpy() == pytest.approx(np.ones((40, 50)), abs=1e-5)
+    assert (moved - moved[:1]).abs().max() < 1e-5
+    assert (moved[0].sum(0) > 8).all()
+    seen = shown_by("observation-dropout", 3, given)
+    kept = seen == given
+    assert float(kept.float().mean()) == pytest.approx(0.6, abs=0.03)
+    assert torch.equal(seen[1:][~kept[1:]], seen[:-1][~kept[1:]])
+
+
+def test_actions_reach_the_environment_as_the_table_of_disturbances_says() -> None:
+    actions, scales = np.random.default_rng(0).normal(size=(40, 50, 2)), Scales(np.ones(3), np.array([1.0, 3.0]))
+
+    def acted(kind: Any, severity: int) -> Any:
+        shift: Any = EpisodeShift(type=kind, severity=severity).disturbance(range(50), PENDULUM)
+        return np.stack([shift.acted(step, each.copy(), scales) for step, each in enumerate(actions)])
+
+    assert np.array_equal(acted("action-delay", 2)[2:], actions[:-2])
+    assert not acted("action-delay", 2)[:2].any()
+    assert ((acted("action-noise", 3) - actions) / scales.actions).std((0, 1)) == pytest.approx([0.4, 0.4], rel=0.1)
+    found = acted("action-loss", 3)
+    is_kept = (found == actions).all(2)
+    assert is_kept.mean() == pytest.approx(0.6, abs=0.05)
+    assert np.array_equal(found[1:][~is_kept[1:]], found[:-1][~is_kept[1:]])
 
 
 def test_the_action_difference_of_an_attack_is_not_below_that_of_noise() -> None:
@@ -254,6 +326,16 @@ def test_a_policy_that_does_not_act_is_refused(module: Callable[[Tensor], Tensor
 
     with pytest.raises(ContractError, match=message):
         played(module=Policy())
+
+
+def test_physics_that_an_environment_lacks_is_refused_before_anything_is_measured() -> None:
+    wind = EpisodeShift(type="wind", severity=1)
+    assert wind.problems_on(PENDULUM) == [
+        ("type", "must be no wind on pendulum, since Pendulum-v1 supports gravity, mass")
+    ]
+    assert EpisodeShift(type="mass", severity=1).problems_on(PENDULUM) == []
+    assert wind.problems_on(DATASETS["hopper-3600"]) == []
+    assert wind.problems_on(replace(PENDULUM, environment="Nowhere-v0")) == []
 
 
 def test_passes_of_an_episode_are_not_known_beforehand() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from math import inf, nan
 
+import numpy as np
 import pytest
 from figure_examples import board, history, shift
 from leaderboard_examples import TYPES, adv_suite, fill
@@ -10,11 +11,21 @@ from presence import present
 
 from robench.core.errors import IncompleteError, UsageError
 from robench.core.report import Cell, Estimate
-from robench.figures import budget_plot, corruption_plot, queries_plot, seeds_plot, training_plot, with_panels
+from robench.figures import (
+    budget_plot,
+    corruption_plot,
+    episode_plot,
+    queries_plot,
+    seeds_plot,
+    training_plot,
+    with_panels,
+)
 from robench.figures import plots as panels_module
+from robench.figures.plots import LinePanel
 from robench.leaderboard import leaderboard_of
 from robench.leaderboard.board import Chart, Point
 from robench.leaderboard.curves import MOST_LINES, curves_of, lengths_of
+from robench.runs.watched import Watched
 from robench.store import MemoryStore
 from robench.training.base import ValidationScores
 
@@ -302,3 +313,22 @@ def test_a_chart_without_a_unit_has_its_name_alone() -> None:
     )
     plot = corruption_plot(replace(board(), profiles=(chart,)), all_models=True)
     assert plot.panels[0].x_label == "severity"
+
+
+def test_an_episode_is_a_panel_for_each_observation_with_lines_of_what_was_seen() -> None:
+    states, returns = np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([0.0, -1.0, -3.0])
+    clean = Watched(condition="clean", states=states, seen=states, returns=returns)
+    noisy = replace(clean, condition="noise", seen=states + 0.5)
+    plot = episode_plot([clean, noisy])
+    assert plot.labels == ("clean", "noise", "noise, as seen")
+    assert [panel.title for panel in plot.panels] == ["observation 0", "observation 1", "return so far"]
+    found = {
+        (panel.title, line.model): [point.value for point in line.points]
+        for panel in plot.panels
+        if isinstance(panel, LinePanel)
+        for line in panel.series
+    }
+    assert found["observation 1", "noise"] == [1.0, 3.0]
+    assert found["observation 1", "noise, as seen"] == [1.5, 3.5]
+    assert found["return so far", "noise"] == [0.0, -1.0, -3.0]
+    assert ("return so far", "noise, as seen") not in found
