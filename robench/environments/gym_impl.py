@@ -97,9 +97,16 @@ class Episodes(AbstractContextManager["Episodes"]):
         stepped = Stepped(observations, np.zeros(size), *flags)
         if actions.shape != (expected := (size, self.spaces.num_actions)):
             raise ContractError(f"actions of {self._environment!r} have shape {actions.shape}, expected {expected}")
+        if (wrong := np.flatnonzero(np.isnan(actions).any(axis=1) & active)).size:
+            self._num_steps[row := int(wrong[0])] += 1
+            raise ContractError(f"the policy's action is NaN: {self._place(row)}; expected numbers")
+        rows, given = np.flatnonzero(active).tolist(), self._given(actions)
         with quiet():
-            for row in map(int, np.flatnonzero(active)):
-                self._step_row(row, actions[row], stepped)
+            for row in rows:
+                self._step_row(row, given[row], stepped)
+        if not (np.isfinite(observations).all() and np.isfinite(stepped.rewards).all()):
+            row = int(np.flatnonzero(~(np.isfinite(observations).all(1) & np.isfinite(stepped.rewards)))[0])
+            self._checked(row, observations[row], float(stepped.rewards[row]))
         return stepped
 
     def close(self) -> None:
@@ -111,23 +118,23 @@ class Episodes(AbstractContextManager["Episodes"]):
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def _step_row(self, row: int, action: Rows, stepped: Stepped) -> None:
+    def _step_row(self, row: int, action: Any, stepped: Stepped) -> None:
         if self._has_ended[row]:
             raise ValueError(f"row {row} has ended or was not reset, so that it cannot be stepped")
         self._num_steps[row] += 1
-        if np.isnan(action).any():
-            raise ContractError(f"the policy's action is NaN: {self._place(row)}; expected numbers")
         with self._located_errors(row):
-            observation, reward, terminated, truncated, _ = self._envs[row].step(self._action(action))
-            stepped.observations[row] = self._checked(row, observation, float(reward))
+            observation, reward, terminated, truncated, _ = self._envs[row].step(action)
+            found = np.asarray(observation, dtype=np.float64)
+            is_whole = found.shape == stepped.observations.shape[1:]
+            stepped.observations[row] = found if is_whole else self._checked(row, found)
             stepped.rewards[row], stepped.terminated[row], stepped.truncated[row] = reward, terminated, truncated
             self._has_ended[row] = terminated or truncated
 
-    def _action(self, action: Rows) -> Any:
+    def _given(self, actions: Rows) -> Any:
         space = self._envs[0].action_space
         if self.spaces.is_discrete:
-            return space.start + np.argmax(action)
-        return np.clip(action, self._low, self._high).astype(space.dtype)
+            return space.start + np.argmax(actions, axis=1)
+        return np.clip(actions, self._low, self._high).astype(space.dtype)
 
     def _checked(self, row: int, observation: Any, reward: float = 0.0) -> Rows:
         found = np.asarray(observation, dtype=np.float64)
