@@ -127,6 +127,19 @@ def detectable(by_seed: Sequence[Sequence[float] | NDArray[np.float64]], num_col
     return shift * std * sqrt(1 / len(by_seed[0]) + 1 / len(by_seed[1]))
 
 
+def chance_of_finding(
+    shift: float, by_seed: Sequence[Sequence[float] | NDArray[np.float64]], num_columns: int = 1
+) -> float:
+    """Return the probability that a true difference of the second model from the first, the control, is found.
+
+    The true variance is taken to be that of these numbers, each of one seed.
+    """
+    freedom, std = pooled(by_seed)
+    critical = critical_value(LEVEL / num_columns, [*map(len, by_seed)], freedom)
+    error = std * sqrt(1 / len(by_seed[0]) + 1 / len(by_seed[1]))
+    return float(stats.nct.sf(critical, freedom, shift / error))
+
+
 @dataclass(frozen=True)
 class ManyToOne:
     """Table of models beside their control in columns of accuracies.

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import ROOT
 from numpy.typing import NDArray
+from scipy.stats import dunnett
 
 import robench
 from robench.papers.archive import unpacked
@@ -41,6 +42,30 @@ def test_every_gain_is_the_difference_of_two_reports(tmp_path: Path) -> None:
                 (key,) = {*keys} & {*SCRIPT["COLUMNS"][suite]}
                 values = [row.cells[key].estimate.value for row in report.rows]  # type: ignore[union-attr]
                 assert [first, second] == [float(f"{100 * value:.1f}") for value in values]
+
+
+def test_differences_from_softmax_are_those_of_scipy_and_of_the_page() -> None:
+    """Dunnett's test by scipy; the page has the same points, and those below 5 % in bold."""
+    with unpacked(SCRIPT["ARCHIVE"]) as results:
+        numbers = SCRIPT["numbers_by_seed"](SCRIPT["Findings"](results))
+    assert [len(of["cifar10-vit"]) for of in numbers.values()] == [5, 5, 5, 5, 3, 3]
+    section = (SCRIPT["FOLDER"] / "README.md").read_text().partition("## Against softmax")[2].partition("\n## ")[0]
+    page = (ROOT / "docs" / "cifar10.md").read_text()
+    shown = {"primal-vit": "primal, last layer", "rkde-vit": "robust KDE", "rpc-symvit": "RPC", "symvit": "symmetric"}
+    names = [name.removeprefix("cifar10-") for name in SCRIPT["MODELS"][1:]]
+    for place, (title, of_model) in enumerate(numbers.items()):
+        control, *others = (np.array(of_model[name]) for name in SCRIPT["MODELS"])
+        found = dunnett(*others, control=control, random_state=0)
+        row, *_ = re.findall(rf"^\| {title} \| ([\d.]+) \| (.*) \|$", section, re.MULTILINE)
+        assert float(row[0]) == pytest.approx(control.mean(), abs=0.051)
+        for name, cell, mean, p_value in zip(names, row[1].split(" | "), others, found.pvalue, strict=True):
+            points, printed = re.findall(r"([+-][\d.]+) \(p = (.*)\)", cell)[0]
+            corrected = min(1.0, (4 if place < 4 else 2) * p_value)
+            assert float(points) == pytest.approx(mean.mean() - control.mean(), abs=0.051)
+            assert float(printed) == pytest.approx(corrected, rel=0.51, abs=4e-4)
+            label = shown.get(name, name.removesuffix("-vit"))
+            cells, *_ = re.findall(rf"^\| {label} \| (.*) \|$", page.partition("### ")[0], re.MULTILINE)
+            assert cells.split(" | ")[place] == (f"**{points}**" if place < 4 and corrected < 0.05 else points)
 
 
 # What numpy makes of the right answers of a number's conditions, (conditions, images).
