@@ -37,6 +37,7 @@ READ_BY = {
     "archive": "[tables](tables.md#the-archive) (`make tables`), [figures](figures.md#the-papers-figures), "
     "[segmentation](segmentation.md#mechanisms-compared), [JapaneseVowels](series.md#japanesevowels)",
     "cifar10": "[CIFAR-10](cifar10.md#findings) (`make cifar10`)",
+    "control": "[control](control.md#measured)",
     "demo": "[the demo's table](index.md#install)",
     "series": "[time series](series.md#mechanisms-compared)",
     "strength": "[strength of attacks](comparing.md#strength-of-attacks)",

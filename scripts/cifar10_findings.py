@@ -208,14 +208,14 @@ def page(findings: Findings) -> Iterator[str]:
     yield "## Against softmax"
     yield ""
     yield "Points above softmax, means over seeds, by Dunnett's test (Dunnett 1955), whose variance between seeds is"
-    yield "pooled over all seven mechanisms; p is multiplied by the number of columns of its table. It covers seeds, not"
-    yield "images. The test was chosen after the results were known, and confirms nothing."
+    yield "pooled over all seven mechanisms; p is multiplied by the number of columns of its table. It covers seeds,"
+    yield "not images. The test was chosen after the results were known, and confirms nothing."
     yield ""
     yield from against_softmax(findings)
     yield ""
     yield "The last table has the chance that a true difference of so many points is found by the first one's test. Of"
-    yield "seven mechanisms with five seeds and equal variances, the largest is at least 33 times the smallest in 5 % of"
-    yield "cases."
+    yield "seven mechanisms with five seeds and equal variances, the largest is at least 33 times the smallest in 5 %"
+    yield "of cases."
     yield ""
     yield "## Gains over baselines"
     yield ""
@@ -258,7 +258,7 @@ def page(findings: Findings) -> Iterator[str]:
 def numbers_by_seed(findings: Findings) -> dict[str, dict[str, list[float]]]:
     """Return numbers of single seeds in per cent by column and model, softmax first; larger ones are better.
 
-    Clean accuracies are those that entries state of all 10,000 images. PGD is also measured on the images of APGD.
+    Clean accuracies are stated by the entries, of all 10,000 images. PGD is also measured on the images of APGD.
     """
     entries, found = read_registry(shipped_registry()), dict[str, dict[str, list[float]]]()
     clean = found.setdefault("clean, all 10,000 images", {})
@@ -278,8 +278,8 @@ def numbers_by_seed(findings: Findings) -> dict[str, dict[str, list[float]]]:
     for title, condition in (("PGD 2/255, 200 images", "pgd-2"), ("APGD 2/255, 200 images", "apgd-2")):
         right = right_by_id(findings, condition)
         for name in (each for each in right_by_id(findings, "apgd-2") if entry_name(each) in MODELS):
-            share = sum(right[name][each] for each in right_by_id(findings, "apgd-2")[name]) / 200
-            found.setdefault(title, {}).setdefault(entry_name(name), []).append(100 * share)
+            same = [right[name][each] for each in right_by_id(findings, "apgd-2")[name]]
+            found.setdefault(title, {}).setdefault(entry_name(name), []).append(100 * fmean(same))
     return {title: {name: of[name] for name in MODELS if name in of} for title, of in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""Writes the tables of committed results in reports/cifar10.md, series.md and segmentation.md.
+"""Writes the tables of committed results in reports/cifar10.md, control.md, series.md and the others.
 
 ``python scripts/results_pages.py NAME RESULTS`` first adds the results of a folder to the archive of that page: of
 published models under its suites, a file for each measurement. A measurement that is there already stays as it is. Then
@@ -116,6 +116,7 @@ _TOKENS = {"listops-short": "short ListOps", "digits-pixels": "digits by pixels"
 _TRANSFORMER = "japanese-vowels-transformer"
 # Stated in docs/texts-results.md before they were measured.
 _SST2 = (("sst2-swap", "clean"), ("sst2-swap", "swap-10"), ("sst2-search", "synonyms-delete-200"))
+_POLICIES = tuple(f"pendulum-{name}" for name in ("softmax", "primal-s16", "rpc", "twicing", "linear", "cloning"))
 _S, _ETA, _FORMS = (20, 30, 40), ("0", "0.1", "0.2", "0.5"), ("independent", "dependent")
 # Rows of RKDE's table 4, and the ends of the names of their entries.
 _RKDE_4 = {
@@ -218,6 +219,26 @@ PAGES = {
                 ManyToOne("sst2-", "sst2-softmax", _SST2),
                 AskedAgain("sst2-pro", "sst2-softmax", "sst2-search", "typos-delete-200"),
                 ManyToOne("sst5-", "sst5-softmax", (("sst5-swap", "clean"), ("sst5-swap", "swap-10"))),
+            ),
+        ),
+        Page(
+            "control",
+            (
+                Table("100 episodes of Pendulum-v1", "pendulum-", "pendulum"),
+                Table("100 attacked episodes", "pendulum-", "control-adv"),
+                Table("100 disturbed episodes", "pendulum-", "control-shift"),
+            ),
+            compared=(
+                *(
+                    Attacks(
+                        models=_POLICIES,
+                        suite="control-adv",
+                        plain=f"random-{epsilon}",
+                        others=(f"mad-{epsilon}", f"context-{epsilon}"),
+                        metrics=("mean_return",),
+                    )
+                    for epsilon in ("0.1", "0.2")
+                ),
             ),
         ),
         Page(

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from results_pages import PAGES
+from scipy.stats import wilcoxon
 
 from robench.papers.archive import unpacked
 from robench.store import FolderStore
 
-CIFAR10, SERIES, SEGMENTATION = (PAGES[name] for name in ("cifar10", "series", "segmentation"))
+CONTROL, SERIES, SEGMENTATION = (PAGES[name] for name in ("control", "series", "segmentation"))
 (ATTACKS,) = SEGMENTATION.compared
 
 
@@ -23,6 +25,53 @@ def test_the_tables_are_those_of_the_committed_results(page: Any) -> None:
 
 def test_series_compare_six_mechanisms() -> None:
     assert SERIES.path.read_text().count("| | softmax | rpc | twicing | bilateral | rkde | primal |") == 4
+
+
+@pytest.fixture(scope="module")
+def returns() -> dict[tuple[str, str], dict[str, float]]:
+    """Returns of episodes by their ids, of each policy and condition of the archive."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    with unpacked(CONTROL.archive) as results:
+        for record in FolderStore(results).records(lambda shard: True):
+            of_condition = found.setdefault((record.shard.checkpoint, record.shard.condition), {})
+            columns = (record.outcomes.column(name).tolist() for name in ("example_id", "total_return"))
+            of_condition.update(zip(*columns, strict=True))
+    return found
+
+
+def test_attacks_on_observations_are_stronger_than_noise_of_their_size(returns: Any) -> None:
+    """Wilcoxon's signed rank test over the 100 episodes of each model, attack and budget, by Holm."""
+    p_values = []
+    for (model, condition), attacked in returns.items():
+        attack, _, epsilon = condition.partition("-")
+        if attack in ("mad", "context"):
+            noise = returns[model, f"random-{epsilon}"]
+            differences = [noise[each] - attacked[each] for each in sorted(noise)]
+            assert len(differences) == 100
+            p_values.append(wilcoxon(differences, alternative="greater").pvalue)
+    assert len(p_values) == 6 * 4
+    assert max(p_value * (24 - place) for place, p_value in enumerate(sorted(p_values))) < 1e-10
+
+
+def test_returns_of_the_page_on_control_are_means_of_the_archive(returns: Any) -> None:
+    names = {"softmax": "softmax", "Primal, 16": "primal-s16", "RPC": "rpc", "twicing": "twicing", "cloning": "cloning"}
+    conditions = ("clean", "random-0.2", "mad-0.2", "context-0.2", "observation-delay-1", "gravity-3")
+    text = (ROOT / "docs" / "control.md").read_text()
+    tables = [each.split("\n\n")[0] for each in text.split("|---|")[-2:]]
+
+    def mean_of(model: str, condition: str = "clean") -> float:
+        return float(np.mean([*returns[f"pendulum-{model}", condition].values()]))
+
+    for label, name in (names | {"linear": "linear"}).items():
+        (row,) = re.findall(rf"^\| {label} \| (.*) \|$", tables[1], re.MULTILINE)
+        printed = [float(each.replace(",", "")) for each in row.split(" | ")]
+        assert printed == [round(mean_of(name, condition)) for condition in conditions], label
+    seeds = re.findall(r"^\| ([^|]+) \| (-\d+\.\d) \((\d+\.\d)\)", tables[0], re.MULTILINE)
+    assert len(seeds) == 5
+    for label, mean, deviation in seeds:
+        name = (names | {"linear (all layers)": "linear"})[label]
+        values = [mean_of(f"{name}{seed}") for seed in ("", "@1", "@2")]
+        assert (float(mean), float(deviation)) == pytest.approx((np.mean(values), np.std(values, ddof=1)), abs=0.051)
 
 
 def test_attacks_on_segmentation_differ_as_numpy_alone_says() -> None:
