@@ -239,7 +239,7 @@ def _stored(selection: Selection) -> tuple[Suite, Stored, Sequence[str]]:
 def episode(
     selection: Selection, model: str, conditions: tuple[str, ...], number: int, device: str, target: Target
 ) -> int:
-    """Draw an episode step by step: values of its observations and its return, clean and under conditions.
+    """Draw an episode step by step, clean and under conditions: values of its observations, and its return.
 
     A policy plays it once more, with the random numbers of a run. Observations that it sees changed are drawn as well.
     """
@@ -252,7 +252,7 @@ def episode(
         views = views_named(request.suites[0], conditions) if conditions else []
         with steps_shown("playing", "conditions", are_alike=False) as on_progress:
             episodes = watched(request, views, number, on_progress)
-        return episode_plot(episodes, f"{name}, episode {number}, seed {request.seed or request.suites[0].seed}.")
+        return episode_plot(episodes, f"{name}, episode {number} of {request.suites[0].name}.")
 
     return draw(plot_of, target)
 

@@ -343,7 +343,11 @@ def _problems_of(entry: TableEntry, column: ColumnEntry, row: RowEntry, printed:
         yield f"{printed} is not in the row's lines; correct it, or explain the print under remarks"
     if stated.unit is None:
         yield "has no unit; state one, '' for none, in the row, the column or defaults"
-    yield from _source_problems(stated, absent)
+    if stated.mean:
+        others = [_stated(entry.defaults, each, row) for each in entry.columns if each is not column]
+        yield from _mean_problems(stated, absent, others)
+    else:
+        yield from _source_problems(stated, absent)
     for name in stated.inferred or ():
         if name in stated.protocol:
             yield f"{name} is in protocol, and also inferred; leave it out of inferred if the paper prints it"
@@ -354,13 +358,17 @@ def _problems_of(entry: TableEntry, column: ColumnEntry, row: RowEntry, printed:
             yield f"its twin lacks {', '.join(lacking)}; state them in twin"
 
 
+def _mean_problems(stated: CellFields, absent: Collection[str], others: Sequence[CellFields]) -> Iterator[str]:
+    """Yield the problems of a mean over the other cells of its row."""
+    if stated.cost is not None or stated.missing is not None or not {"model", "suite"} <= set(absent):
+        yield "is a mean over its row, and has also missing, cost, model or suite; leave out what does not apply"
+    elif not others or any(each.mean or each.cost or each.unit != stated.unit for each in others):
+        yield "is a mean over its row, whose other columns must be of its unit, and neither means nor costs"
+
+
 def _source_problems(stated: CellFields, absent: Collection[str]) -> Iterator[str]:
     """Yield the problems of what measures a number: a column of a suite, a cost, or nothing."""
     cost = stated.cost
-    if stated.mean:
-        if cost is not None or stated.missing is not None or not {"model", "suite"} <= set(absent):
-            yield "is a mean over its row, and has also missing, cost, model or suite; leave out what does not apply"
-        return
     if cost is None:
         if stated.missing is not None and not absent:
             yield "has model, suite, condition and metric, and also missing; leave out what does not apply"

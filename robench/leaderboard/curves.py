@@ -114,20 +114,24 @@ def lengths_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[Boar
 
 def grades_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[BoardRow]) -> Iterator[Chart]:
     """Yield a chart of each metric over the strengths of one perturbation, from the clean examples at 0."""
-    views, groups = views_by_name(suite), dict[tuple[str, str, str], list[tuple[float, BoardColumn]]]()
-    own = [each for each in columns if each.suite == suite.name and len(each.column.conditions) == 1]
-    cleans = {each.column.metric: each for each in own if views[each.column.conditions[0]].attack.is_clean}
-    for each in own:
-        if (grade := views[each.column.conditions[0]].attack.grade) is not None:
+    views, groups = views_by_name(suite), dict[tuple[str, str, tuple[Any, ...]], list[tuple[float, BoardColumn]]]()
+    cleans: dict[tuple[Any, ...], BoardColumn] = {}
+    for each in (each for each in columns if each.suite == suite.name and len(each.column.conditions) == 1):
+        view = views[each.column.conditions[0]]
+        alike = each.column.metric, *_examples_of(view.condition)
+        if view.attack.is_clean:
+            cleans.setdefault(alike, each)
+        elif (grade := view.attack.grade) is not None:
             name, axis, place = grade
-            groups.setdefault((name, axis, each.column.metric), []).append((place, each))
-    for (name, axis, metric), several in groups.items():
-        clean = cleans.get(metric)
+            groups.setdefault((name, axis, alike), []).append((place, each))
+    datasets = {alike[1] for _, _, alike in groups}
+    for (name, axis, alike), several in groups.items():
+        clean = None if any(place == 0 for place, _ in several) else cleans.get(alike)
         ordered = sorted([*([(0.0, clean)] if clean else []), *several], key=lambda each: each[0])
         if any(row.cells[column.key].estimate for row in rows for _, column in several):
             yield Chart(
                 group=suite.name,
-                title=f"{ordered[-1][1].metric}: {name}",
+                title=f"{ordered[-1][1].metric}: {name}" + (f" on {alike[1]}" if len(datasets) > 1 else ""),
                 x_label=axis,
                 y_label=ordered[-1][1].metric,
                 ticks=tuple((place, f"{place:g}") for place, _ in ordered),

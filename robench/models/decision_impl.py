@@ -80,6 +80,7 @@ class DecisionModel(TransformerModel):
         """Return the tokens (B, 3 K, C) that leave the last block, of the steps of the windows alone."""
         if self.architecture.padding == "none":
             return super().through_blocks(inputs, seeds, losses_B, mask_BN, branch_BN)
+        assert mask_BN is None and branch_BN is None  # noqa: PT018  # windows have their padding themselves
         padded = self.padded(inputs)
         counts_B = TOKENS_OF_STEP * (padded[..., 0] < 0).sum(1)
         first_BNC = x_BNC = self.first_tokens(padded)

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import ClassVar
 
-from robench.comparison.spread import NO_SEEDS, Seeds
+from robench.comparison.spread import Seeds
 from robench.core.rendered import PLAIN_STYLE, Rendered, Style
 from robench.declare.printed import PublishedCell, PublishedTable, Reading
 from robench.papers.basis import READINGS, Basis, Number
@@ -187,15 +187,18 @@ def _mean(published: PublishedTable, cell: PublishedCell, parts: Mapping[str, Ta
         lacking = ", ".join(column for column, each in parts.items() if each.ours.measured is None)
         reason = f"{basis.how_to(published.name, cell.row)}; it is a mean, and {lacking} not measured"
         return cell_with(ours=Number(unit=cell.unit), verdict=Verdict("not measured", reason))
-    by_seed = zip(*(each.seeds.values for each in found), strict=True)
+    by_authors = [each.of_authors for each in found if each.of_authors is not None]
+    if 0 < len(by_authors) < len(found):
+        reason = "some of the numbers that it is the mean of are by authors' weights, and others are not"
+        return cell_with(ours=Number(unit=cell.unit, measured=fmean(values)), verdict=Verdict("other protocol", reason))
     is_by_seed = len({len(each.seeds) for each in found}) == 1
-    of_authors = {each.of_authors for each in found}
+    by_seed = map(fmean, zip(*(each.seeds.values for each in found), strict=True)) if is_by_seed else ()
     ours = Number(
         unit=cell.unit,
         measured=fmean(values),
         num_seeds=min(each.num_seeds for each in found),
-        seeds=Seeds(tuple(map(fmean, by_seed))) if is_by_seed else NO_SEEDS,
-        of_authors=of_authors.pop() if len(of_authors) == 1 else None,
+        seeds=Seeds(tuple(by_seed), min(each.seeds.step for each in found) / len(found)),
+        of_authors=" and ".join(dict.fromkeys(by_authors)) or None,
         raised=tuple(dict.fromkeys(name for each in found for name in each.raised)),
         is_audited=all(each.is_audited for each in found),
     )

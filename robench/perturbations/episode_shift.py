@@ -136,5 +136,6 @@ class ObservationAttack(_OfEpisodes):
 
     @property
     def grade(self) -> tuple[str, str, float] | None:
-        """Return method and budget."""
-        return f"{self.method}, {self.num_steps} steps", "epsilon (deviations)", float(self.epsilon)
+        """Return the attack and its budget."""
+        steps = "" if self.method == "random" else f", {self.num_steps} steps of {float(self.relative_step):g}"
+        return f"{self.method}{steps}", "epsilon (deviations)", float(self.epsilon)

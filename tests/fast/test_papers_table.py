@@ -143,6 +143,10 @@ def test_a_mean_is_over_its_row_seed_by_seed() -> None:
     assert str(found(clean=clean, r=other).verdict) == "other protocol: R: examples"
     lacking = str(found(clean=clean).verdict)
     assert lacking == "not measured: robench reproduce mine:1 --rows Ours; it is a mean, and R not measured"
+    # Seeds with equal scores deviate by the step of one example, of a mean of two columns by half of it at least.
+    same = replace(clean, estimate=replace(present(clean.estimate), of_seeds=(0.7, 0.7, 0.7)))
+    constant = replace(whole, estimate=replace(present(whole.estimate), of_seeds=(0.3, 0.3, 0.3)))
+    assert found(clean=same, r=constant).ours.seeds.step == pytest.approx(100 / 50_000 / 2)
 
 
 def test_a_differing_protocol_is_named_and_the_number_still_shown() -> None:
