@@ -222,7 +222,7 @@ class TestRefusals:
 
 def test_each_kind_has_its_help(robench: Robench) -> None:
     assert set(command.commands) == {
-        *KINDS, "analysis", "cost", "optimality", "paper", "queries", "reliability", "training",
+        *KINDS, "analysis", "cost", "episode", "optimality", "paper", "queries", "reliability", "training",
     }  # fmt: skip
     for kind in command.commands:
         ended = robench("figure", kind, "--help")
