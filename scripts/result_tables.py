@@ -104,7 +104,7 @@ class Attacks:
         suite = robench.load_suite(self.suite)
         stored = Stored(suite, FolderStore(results), None, suite.seed)
         names = ", ".join(f"`{name}`" for name in self.others)
-        unit = "in points, " if all(METRICS[name].unit == "share" for name in self.metrics) else ""
+        unit = "" if METRICS[self.metrics[0]].unit == "return" else "in points, "
         yield from (f"{names} less `{self.plain}`, {unit}with 95 % intervals of paired weights of examples:", "")
         yield f"| | clean | {self.plain} | {' | '.join(self.others)} |"
         yield "|---|" + "---:|" * (2 + len(self.others))

@@ -132,7 +132,8 @@ class TestFindings:
             {each: is_right for each, is_right in right[name, "typos-delete-200"].items() if each not in used}
             for name in names
         ]
-        ours, theirs = (np.array(part) for part in (found[:5], found[5:]))
+        ids = sorted(found[0])
+        ours, theirs = (np.array([[each[key] for key in ids] for each in part]) for part in (found[:5], found[5:]))
         assert ours.shape == theirs.shape == (5, 672)
         tested = stats.ttest_ind(ours.mean(1), theirs.mean(1), equal_var=False)
         each = ours.mean(0) - theirs.mean(0)
