@@ -15,13 +15,12 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from math import sqrt
 from pathlib import Path
 from statistics import fmean, variance
 from typing import TYPE_CHECKING
 
 from gains import gains_of, summary_of
-from many_to_one import chance_of_finding, detectable, pooled, probability_above
+from many_to_one import chance_of_finding, detectable, dunnett_p_value, pooled
 from scipy.stats import ttest_ind
 
 import robench
@@ -282,19 +281,18 @@ def numbers_by_seed(findings: Findings) -> dict[str, dict[str, list[float]]]:
             if entry_name(row.model) in MODELS and estimate is not None:
                 value = 1 - estimate.value if key.endswith("error") else estimate.value
                 found.setdefault(title, {}).setdefault(entry_name(row.model), []).append(100 * value)
-    of_apgd = right_by_id(findings, "apgd-2")
-    for title, condition in (("PGD 2/255, 200 images", "pgd-2"), ("APGD 2/255, 200 images", "apgd-2")):
-        right = right_by_id(findings, condition)
+    of_apgd = right_by_id(findings, "cifar10-autoattack", "apgd-2")
+    of_pgd = right_by_id(findings, "cifar10-adv", "pgd-2")
+    for title, right in (("PGD 2/255, 200 images", of_pgd), ("APGD 2/255, 200 images", of_apgd)):
         for name in (each for each in of_apgd if entry_name(each) in MODELS):
             same = [right[name][each] for each in of_apgd[name]]
             found.setdefault(title, {}).setdefault(entry_name(name), []).append(100 * fmean(same))
     return {title: {name: of[name] for name in MODELS if name in of} for title, of in found.items()}
 
 
-@cache
-def right_by_id(findings: Findings, condition: str) -> dict[str, dict[str, bool]]:
-    """Return whether each example of a condition is right, by checkpoint and id."""
-    suite = robench.load_suite("cifar10-autoattack" if condition.startswith("apgd") else "cifar10-adv")
+def right_by_id(findings: Findings, name_of_suite: str, condition: str) -> dict[str, dict[str, bool]]:
+    """Return whether each example of a suite's condition is right, by checkpoint and id."""
+    suite = robench.load_suite(name_of_suite)
     stored = Stored(suite, FolderStore(findings.results), None, suite.seed)
     column = next(each for each in suite.columns if each.key == f"{condition}/top1_accuracy")
     found: dict[str, dict[str, bool]] = {}
@@ -315,13 +313,10 @@ def against_softmax(findings: Findings) -> Iterator[str]:
         yield "|---|" + "---:|" * len(MODELS)
         for title in titles:
             values = numbers[title]
-            freedom, std = pooled([*values.values()])
-            counts, cells = [len(each) for each in values.values()], []
+            cells = []
             for name in MODELS[1:]:
-                difference = fmean(values[name]) - fmean(values[SOFTMAX])
-                statistic = abs(difference) / (std * sqrt(1 / len(values[name]) + 1 / len(values[SOFTMAX])))
-                p_value = min(1.0, len(titles) * probability_above(statistic, counts, freedom))
-                cells.append(f"{difference:+.1f} (p = {p_value:.1g})")
+                p_value = dunnett_p_value(values[name], [*values.values()], len(titles))
+                cells.append(f"{fmean(values[name]) - fmean(values[SOFTMAX]):+.1f} (p = {p_value:.1g})")
             yield f"| {title} | {fmean(values[SOFTMAX]):.1f} | {' | '.join(cells)} |"
         yield ""
     yield "| five seeds | deviation between seeds | 1 point | 2 points | 3 points | 80 % from | variances differ by |"

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Numbers = Sequence[float] | NDArray[np.float64]
+
 # Nodes of Dunnett's two integrals; with twice as many, probabilities change by less than 1e-7.
 _NODES = 128
 
@@ -83,12 +85,19 @@ def controlled_gains(
             difference=difference,
             over_seeds=(difference - critical * error, difference + critical * error),
             over_examples=(difference - half, difference + half),
-            p_value=min(1.0, num_columns * probability_above(abs(difference) / error, counts, freedom)),
+            p_value=dunnett_p_value(by_seed[name], [*by_seed.values()], num_columns),
         )
     return found
 
 
-def pooled(by_seed: Sequence[Sequence[float] | NDArray[np.float64]]) -> tuple[int, float]:
+def dunnett_p_value(own: Numbers, by_seed: Sequence[Numbers], num_columns: int) -> float:
+    """Return the p-value of one of the models ``by_seed``, the control first, times the number of columns."""
+    freedom, std = pooled(by_seed)
+    statistic = abs(np.mean(own) - np.mean(by_seed[0])) / (std * sqrt(1 / len(own) + 1 / len(by_seed[0])))
+    return min(1.0, num_columns * probability_above(float(statistic), [*map(len, by_seed)], freedom))
+
+
+def pooled(by_seed: Sequence[Numbers]) -> tuple[int, float]:
     """Return the degrees of freedom and the standard deviation between seeds, pooled over all models."""
     freedom = sum(len(each) - 1 for each in by_seed)
     return freedom, sqrt(sum(len(each) * float(np.var(each)) for each in by_seed) / freedom)
@@ -116,7 +125,7 @@ def critical_value(level: float, counts: Sequence[int], freedom: int) -> float:
     return float(brentq(lambda statistic: probability_above(statistic, counts, freedom) - level, 0.5, 100.0))
 
 
-def detectable(by_seed: Sequence[Sequence[float] | NDArray[np.float64]], num_columns: int = 1) -> float:
+def detectable(by_seed: Sequence[Numbers], num_columns: int = 1) -> float:
     """Return the difference of the second model from the first, the control, that is found in 80 % of cases.
 
     The true variance is taken to be that of these numbers, each of one seed.
@@ -127,13 +136,8 @@ def detectable(by_seed: Sequence[Sequence[float] | NDArray[np.float64]], num_col
     return shift * std * sqrt(1 / len(by_seed[0]) + 1 / len(by_seed[1]))
 
 
-def chance_of_finding(
-    shift: float, by_seed: Sequence[Sequence[float] | NDArray[np.float64]], num_columns: int = 1
-) -> float:
-    """Return the probability that a true difference of the second model from the first, the control, is found.
-
-    The true variance is taken to be that of these numbers, each of one seed.
-    """
+def chance_of_finding(shift: float, by_seed: Sequence[Numbers], num_columns: int = 1) -> float:
+    """Return the probability that a true difference of this size is found; other arguments as of ``detectable``."""
     freedom, std = pooled(by_seed)
     critical = critical_value(LEVEL / num_columns, [*map(len, by_seed)], freedom)
     error = std * sqrt(1 / len(by_seed[0]) + 1 / len(by_seed[1]))

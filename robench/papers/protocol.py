@@ -208,8 +208,10 @@ _VALUES: Mapping[str, Callable[[MeasuredProtocol], Sequence[Any]]] = {
     "batch_size": lambda read: [read.batch_size],
     "learning_rate": lambda read: [getattr(read.checkpoint.training, "learning_rate", None)],
     "pretraining": lambda read: [read.pretrained_on],
-    # Datasets of episodes are named by environment and target return, sets of trajectories by environment and quality.
-    "environment": lambda read: [view.condition.dataset.name.rpartition("-")[0] for view in read.views],
+    # Without the version that ends an id of Gymnasium; sets of trajectories are named by environment and quality.
+    "environment": lambda read: [
+        getattr(view.condition.dataset, "environment", "").rpartition("-v")[0] for view in read.views
+    ],
     "trajectories": lambda read: [(getattr(read.checkpoint.training, "trajectories", None) or "").partition("-")[2]],
 }
 _COMPARED: Mapping[str, Callable[[str, MeasuredProtocol], bool]] = {

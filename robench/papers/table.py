@@ -205,14 +205,6 @@ def _mean(published: PublishedTable, cell: PublishedCell, parts: Mapping[str, Ta
     differing = [
         f"{column}: {each.verdict.reason}" for column, each in parts.items() if each.verdict.name == "other protocol"
     ]
-    evidence = evidence_on(
-        published,
-        cell,
-        fmean(values),
-        ours.seeds,
-        tuple(differing),
-        of_authors=ours.of_authors,
-        raised=ours.raised,
-        is_audited=ours.is_audited,
-    )
+    known = {"of_authors": ours.of_authors, "raised": ours.raised, "is_audited": ours.is_audited}
+    evidence = evidence_on(published, cell, fmean(values), ours.seeds, tuple(differing), **known)
     return cell_with(ours=ours, verdict=judged(evidence), difference=evidence.difference)
