@@ -16,17 +16,18 @@ import sys
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from statistics import fmean, variance
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from gains import gains_of, summary_of
-from many_to_one import chance_of_finding, detectable, dunnett_p_value, pooled
 from scipy.stats import ttest_ind
 
 import robench
 from robench.comparison import STRENGTH_RENDERERS, strengths_of, with_comparable
 from robench.comparison.compare import Comparison, compare_models, detectable_text
+from robench.comparison.dunnett import pooled, variance_ratio
 from robench.comparison.evidence import evidence_of
+from robench.comparison.pairing import LEVEL, corrected
 from robench.comparison.spread import seeds_text
 from robench.core.checkpoint import entry_name
 from robench.declare import read_registry, shipped_registry
@@ -313,20 +314,21 @@ def against_softmax(findings: Findings) -> Iterator[str]:
         yield "|---|" + "---:|" * len(MODELS)
         for title in titles:
             values = numbers[title]
-            cells = []
-            for name in MODELS[1:]:
-                p_value = dunnett_p_value(values[name], [*values.values()], len(titles))
-                cells.append(f"{fmean(values[name]) - fmean(values[SOFTMAX]):+.1f} (p = {p_value:.1g})")
+            spread, cells = pooled([*values.values()]), []
+            for place, name in enumerate(MODELS[1:], start=1):
+                difference = fmean(values[name]) - fmean(values[SOFTMAX])
+                p_value = corrected(spread.p_value(difference, place), len(titles))
+                cells.append(f"{difference:+.1f} (p = {p_value:.1g})")
             yield f"| {title} | {fmean(values[SOFTMAX]):.1f} | {' | '.join(cells)} |"
         yield ""
     yield "| five seeds | deviation between seeds | 1 point | 2 points | 3 points | 80 % from | variances differ by |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for title in [*numbers][:4]:
         by_seed = [*numbers[title].values()]
-        chances = " | ".join(f"{100 * chance_of_finding(shift, by_seed, 4):.0f} %" for shift in (1, 2, 3))
-        variances = [variance(each) for each in by_seed]
-        ratio = f"{max(variances) / min(variances):.0f} times"
-        yield f"| {title} | {pooled(by_seed)[1]:.2f} | {chances} | {detectable(by_seed, 4):.1f} points | {ratio} |"
+        spread, level = pooled(by_seed), LEVEL / 4
+        chances = " | ".join(f"{100 * spread.chance(shift, level):.0f} %" for shift in (1, 2, 3))
+        ratio = f"{variance_ratio(by_seed)[0]:.0f} times"
+        yield f"| {title} | {spread.std:.2f} | {chances} | {spread.detectable(level):.1f} points | {ratio} |"
 
 
 def decided_on_all_images(findings: Findings) -> Iterator[str]:

@@ -1,9 +1,8 @@
 """Accuracies of several models beside those of one control, over training seeds, by Dunnett's test.
 
-In each column the models are compared with the control by Dunnett's two-sided test (Dunnett 1955), whose variance
-between seeds is pooled over all of them; p-values are multiplied by the number of columns. They say nothing of other
-examples, so that a verdict also needs a second interval without zero: that of the mean difference over the examples,
-each the mean over seeds (Student's t).
+p-values of ``comparison.dunnett`` are multiplied by the number of columns. By the question that was stated for film
+reviews, a verdict also needs a second interval without zero: that of the mean difference over the examples, each the
+mean over seeds (Student's t). ``robench compare --control`` has one interval over both.
 """
 
 from __future__ import annotations
@@ -15,29 +14,22 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from result_tables import Table
 from scipy import stats
-from scipy.optimize import brentq
-from scipy.special import ndtr
 
 import robench
 from robench.comparison.documents import difference_text
+from robench.comparison.dunnett import pooled
 from robench.comparison.evidence import difference_over_seeds
-from robench.comparison.pairing import LEVEL
-from robench.comparison.spread import POWER
+from robench.comparison.pairing import LEVEL, corrected
 from robench.core.checkpoint import entry_name
 from robench.reports.build import measured
 from robench.reports.results import Stored
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-    Numbers = Sequence[float] | NDArray[np.float64]
-
-# Nodes of Dunnett's two integrals; with twice as many, probabilities change by less than 1e-7.
-_NODES = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,75 +65,19 @@ def controlled_gains(
     """
     others = [name for name in correct if name != control]
     by_seed = {name: correct[name].mean(axis=1) for name in (control, *others)}
-    counts = [len(each) for each in by_seed.values()]
-    freedom, std = pooled([*by_seed.values()])
-    critical, found = critical_value(LEVEL, counts, freedom), {}
-    for name in others:
-        error = std * sqrt(1 / len(by_seed[control]) + 1 / len(by_seed[name]))
+    spread, found = pooled([*by_seed.values()]), {}
+    for place, name in enumerate(others, start=1):
+        half_over_seeds = spread.critical(LEVEL) * spread.error(place)
         difference = float(by_seed[name].mean() - by_seed[control].mean())
         paired = correct[name].mean(axis=0) - correct[control].mean(axis=0)
         half = stats.t.ppf(1 - LEVEL / 2, len(paired) - 1) * paired.std(ddof=1) / sqrt(len(paired))
         found[name] = ControlledGain(
             difference=difference,
-            over_seeds=(difference - critical * error, difference + critical * error),
+            over_seeds=(difference - half_over_seeds, difference + half_over_seeds),
             over_examples=(difference - half, difference + half),
-            p_value=dunnett_p_value(by_seed[name], [*by_seed.values()], num_columns),
+            p_value=corrected(spread.p_value(difference, place), num_columns),
         )
     return found
-
-
-def dunnett_p_value(own: Numbers, by_seed: Sequence[Numbers], num_columns: int) -> float:
-    """Return the p-value of one of the models ``by_seed``, the control first, times the number of columns."""
-    freedom, std = pooled(by_seed)
-    statistic = abs(np.mean(own) - np.mean(by_seed[0])) / (std * sqrt(1 / len(own) + 1 / len(by_seed[0])))
-    return min(1.0, num_columns * probability_above(float(statistic), [*map(len, by_seed)], freedom))
-
-
-def pooled(by_seed: Sequence[Numbers]) -> tuple[int, float]:
-    """Return the degrees of freedom and the standard deviation between seeds, pooled over all models."""
-    freedom = sum(len(each) - 1 for each in by_seed)
-    return freedom, sqrt(sum(len(each) * float(np.var(each)) for each in by_seed) / freedom)
-
-
-def probability_above(statistic: float, counts: Sequence[int], freedom: int) -> float:
-    """Return the probability that the largest |t| of models that equal the control is above ``statistic``.
-
-    ``counts`` are the numbers of seeds, the control's first. Given the control's mean and the pooled deviation the
-    models are independent, so that the probability is a product, averaged over these two.
-    """
-    control, others = counts[0], np.array(counts[1:])
-    normal, of_normal = np.polynomial.hermite_e.hermegauss(_NODES)
-    quantiles, of_quantiles = np.polynomial.legendre.leggauss(_NODES)
-    deviations = np.sqrt(stats.chi2.ppf((quantiles + 1) / 2, freedom) / freedom)
-    loadings = np.sqrt(others / (others + control))[:, None, None]
-    own = np.sqrt(1 - loadings**2)
-    means, bounds = loadings * normal[None, :, None], statistic * deviations[None, None, :]
-    inside = (ndtr((bounds - means) / own) - ndtr((-bounds - means) / own)).prod(axis=0)
-    return max(0.0, float(1 - of_normal @ inside @ of_quantiles / (of_normal.sum() * 2)))
-
-
-def critical_value(level: float, counts: Sequence[int], freedom: int) -> float:
-    """Return the statistic that the largest |t| exceeds with probability ``level``."""
-    return float(brentq(lambda statistic: probability_above(statistic, counts, freedom) - level, 0.5, 100.0))
-
-
-def detectable(by_seed: Sequence[Numbers], num_columns: int = 1) -> float:
-    """Return the difference of the second model from the first, the control, that is found in 80 % of cases.
-
-    The true variance is taken to be that of these numbers, each of one seed.
-    """
-    freedom, std = pooled(by_seed)
-    critical = critical_value(LEVEL / num_columns, [*map(len, by_seed)], freedom)
-    shift = float(brentq(lambda each: stats.nct.sf(critical, freedom, each) - POWER, critical - 2, critical + 5))
-    return shift * std * sqrt(1 / len(by_seed[0]) + 1 / len(by_seed[1]))
-
-
-def chance_of_finding(shift: float, by_seed: Sequence[Numbers], num_columns: int = 1) -> float:
-    """Return the probability that a true difference of this size is found; other arguments as of ``detectable``."""
-    freedom, std = pooled(by_seed)
-    critical = critical_value(LEVEL / num_columns, [*map(len, by_seed)], freedom)
-    error = std * sqrt(1 / len(by_seed[0]) + 1 / len(by_seed[1]))
-    return float(stats.nct.sf(critical, freedom, shift / error))
 
 
 @dataclass(frozen=True)
@@ -177,7 +113,8 @@ class ManyToOne:
                 numbers = f"{over_seeds} | {over_examples} | {gain.p_value:.2g} | {gain.verdict}"
                 yield f"| {name.removeprefix(self.prefix)} | {condition} | {numbers} |"
             ordered = [correct[self.control], *(each for name, each in correct.items() if name != self.control)]
-            smallest = detectable([each.mean(axis=1) for each in ordered], len(self.columns))
+            spread = pooled([each.mean(axis=1) for each in ordered])
+            smallest = spread.detectable(LEVEL / len(self.columns))
             found.append(f"{100 * smallest:.1f} ({condition})")
         yield ""
         yield f"A difference is found in 80 % of cases from these points on: {', '.join(found)}."

@@ -1,6 +1,6 @@
 """Functions of ``import robench`` that read kept results: leaderboards, tables, comparisons and checks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from os import PathLike
@@ -18,14 +18,22 @@ from robench.api.arguments import (
     suite_of,
     suites_of,
 )
-from robench.comparison import Check, Comparison, baseline_of, check_results, compare_models
+from robench.comparison import (
+    Check,
+    Comparison,
+    ManyToOne,
+    baseline_of,
+    check_results,
+    compare_models,
+)
+from robench.comparison import compare_with_control as compare_many
 from robench.core.errors import UsageError
 from robench.core.files import absolute
 from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, Precision
 from robench.core.suite import Suite
 from robench.costs.stored import stored_costs
-from robench.declare import read_registries, seeds_of_models
+from robench.declare import read_registries, seeds_of_models, training_seeds
 from robench.declare.document import document_from_python
 from robench.declare.printed import PublishedTable
 from robench.declare.yaml_source import read_yaml
@@ -227,6 +235,43 @@ def compare(
     suites = suites_of(suite, registries, dataset, all_examples=all_examples)
     seeds = seeds_of_models((first, second), registries) if all_seeds else None
     return compare_models(suites, kept_in(results), first, second, limit=limit, seed=seed, seeds=seeds)
+
+
+def compare_with_control(
+    models: Sequence[str],
+    control: str,
+    suite: str | Path | Suite | Sequence[str | Path | Suite],
+    *,
+    dataset: str | None = None,
+    registry: str | Path | Sequence[str | Path] = (),
+    results: str | Path | None = None,
+    limit: int | None = None,
+    all_examples: bool = False,
+    seed: int | None = None,
+    seeds: Collection[int] | None = None,
+    pair_seeds: bool = False,
+) -> ManyToOne:
+    """Compare several models with a control over training seeds, from what ``results`` holds, by default ``results``.
+
+    Each column of the suite, or of several, has the differences of the models' means from the control's, with
+    intervals over training seeds and examples, and Dunnett's test (docs/comparing.md). ``seeds`` are the training seeds
+    that are compared, by default all; ``pair_seeds`` pairs equal ones.
+
+    Raises:
+        RobenchError: see ``core.errors``; ``IncomparableError`` where models were measured on different data.
+    """
+    registries = registries_of(registry)
+    names = (control, *(name for name in models if name != control))
+    of_seeds = dict(zip(names, seeds_of_models(names, registries, seeds), strict=True))
+    return compare_many(
+        suites_of(suite, registries, dataset, all_examples=all_examples),
+        kept_in(results),
+        control,
+        of_seeds,
+        limit=limit,
+        seed=seed,
+        paired_by=training_seeds([each for of in of_seeds.values() for each in of], registries) if pair_seeds else None,
+    )
 
 
 def write_baseline(

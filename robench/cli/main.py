@@ -45,7 +45,7 @@ COMMANDS = {
     "leaderboard": "Write one table over suites: a page, or Markdown, CSV, JSON, LaTeX.",
     "card": "Write a Hugging Face model card of a model's results.",
     "figure": "Draw figures for papers: budgets, corruptions, training, seeds.",
-    "compare": "Compare two models on the same examples.",
+    "compare": "Compare two models, or several with a control, on the same examples.",
     "baseline": "Write a file that later results are checked against.",
     "check": "Check results against a baseline.",
     "export": "Write results as tidy tables (CSV, Parquet), or images before and after an attack.",

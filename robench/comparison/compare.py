@@ -199,14 +199,16 @@ def compare_models(
     """
     if first == second:
         raise UsageError(f"a model cannot be compared with itself, got {first!r} twice; name two models")
-    _check_seeds(seeds)
+    check_seeds(seeds)
     rows: list[ComparedColumn] = []
     notes: list[str] = []
     provenances, drawn_with = [], []
     for suite in suites:
         wanted_seed = suite.seed if seed is None else seed
         results = Stored(suite, store, None, wanted_seed)
-        one, other = ([_known(suite, results, name, limit) for name in names] for names in seeds or ([first], [second]))
+        one, other = (
+            [known_results(suite, results, name, limit) for name in names] for names in seeds or ([first], [second])
+        )
         for each in (*one[1:], *other):
             check_same_data(one[0], each)
         compare = compare_column if seeds is None else compare_means
@@ -301,8 +303,8 @@ def compare_column(first: Sequence[ModelResults], second: Sequence[ModelResults]
 
 def compare_means(first: Sequence[ModelResults], second: Sequence[ModelResults], column: Column) -> ComparedColumn:
     """Return one column of the means over two models' training seeds, not yet corrected for the others."""
-    _check_weights(first)
-    _check_weights(second)
+    check_weights(first)
+    check_weights(second)
     one, other = (mean_cell([each.cell(column) for each in side]) for side in (first, second))
     unit = unit_of(column)
     found = ComparedColumn(suite=first[0].suite.name, column=column, unit=unit, first=one, second=other)
@@ -313,7 +315,8 @@ def compare_means(first: Sequence[ModelResults], second: Sequence[ModelResults],
     return replace(found, difference=difference, test=WELCH, p_value=p_value)
 
 
-def _check_seeds(seeds: Sequence[Sequence[str]] | None) -> None:
+def check_seeds(seeds: Sequence[Sequence[str]] | None) -> None:
+    """Refuse a model with fewer than two training seeds, by a UsageError."""
     for names in seeds or ():
         if len(names) < 2:
             raise UsageError(
@@ -322,7 +325,7 @@ def _check_seeds(seeds: Sequence[Sequence[str]] | None) -> None:
             )
 
 
-def _check_weights(seeds: Sequence[ModelResults]) -> None:
+def check_weights(seeds: Sequence[ModelResults]) -> None:
     """Refuse training seeds with equal weights, whose spread would be too small."""
     names: dict[str, str] = {}
     for each in seeds:
@@ -333,6 +336,7 @@ def _check_weights(seeds: Sequence[ModelResults]) -> None:
             )
 
 
-def _known(suite: Suite, results: Stored, model: str, limit: int | None) -> ModelResults:
+def known_results(suite: Suite, results: Stored, model: str, limit: int | None) -> ModelResults:
+    """Return the results of a model; raises UnknownNameError if it has none."""
     check_known(suite, results, model)
     return measured(suite, results, model, limit)

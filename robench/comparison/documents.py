@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from robench.comparison.check import FAILING, Check, CheckedCell
 from robench.comparison.compare import ComparedColumn, Comparison
 from robench.comparison.evidence import Difference
+from robench.comparison.many_to_one import ManyToOne
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json, printable
 from robench.core.report import Cell
 from robench.reports.grid import cell_text, number_text
@@ -42,7 +43,7 @@ def table_of(comparison: Comparison, *, flipped: bool = False) -> Table:
         ),
         paragraphs=tuple(_flipped(comparison)) if flipped else (),
         notes=tuple(clipped(note, NOTE_WIDTH) for note in comparison.notes),
-        closing=(comparison.conclusion, _provenance(comparison)),
+        closing=(comparison.conclusion, protocol_text(comparison)),
         style=comparison.style,
     )
 
@@ -145,7 +146,8 @@ def _flipped(comparison: Comparison) -> Iterator[str]:
                 yield f"{label} {' '.join(map(clipped, ids))}"
 
 
-def _provenance(comparison: Comparison) -> str:
+def protocol_text(comparison: Comparison | ManyToOne) -> str:
+    """Return the suites, limits and provenance of a comparison in a line."""
     titles = [f"{name}, version {version}" for name, version in comparison.suites]
     titles += ["all examples"] if comparison.all_examples else []
     limit = [] if comparison.limit is None else [f"first {comparison.limit} examples"]
@@ -159,8 +161,8 @@ def _plain(row: ComparedColumn, *, flipped: bool) -> dict[str, object]:
         "suite": row.suite,
         "column": row.column.key,
         "unit": row.unit,
-        "first": _plain_cell(row.first),
-        "second": _plain_cell(row.second),
+        "first": plain_cell(row.first),
+        "second": plain_cell(row.second),
         "difference": difference and _plain_difference(difference) | {"interval": difference.method},
         "test": row.test,
         "p": row.p_value,
@@ -178,7 +180,8 @@ def _plain_difference(difference: Difference) -> dict[str, object]:
     return {name: finite(getattr(difference, name)) for name in ("value", "low", "high")}
 
 
-def _plain_cell(cell: Cell) -> dict[str, object]:
+def plain_cell(cell: Cell) -> dict[str, object]:
+    """Return the number of a cell, and those of its training seeds, for JSON."""
     of_seeds = () if cell.estimate is None else cell.estimate.of_seeds
     document: dict[str, object] = {"value": cell_value(cell), "missing": cell.missing}
     return document | ({"of_seeds": [finite(value) for value in of_seeds]} if of_seeds else {})

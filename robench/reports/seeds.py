@@ -94,13 +94,11 @@ def crossed_interval(seeds: Sequence[Estimate], contributions: Sequence[object])
     # Imported here: it takes a tenth of a second, and most reports have one checkpoint a row.
     from scipy.special import stdtrit
 
-    values, count = _crossed(contributions), len(seeds)
+    values, count = values_of_seeds(contributions), len(seeds)
     mean, of_seeds = fmean(seed.value for seed in seeds), variance(seed.value for seed in seeds) / count
-    normal = NormalDist().inv_cdf(0.975)
     if values is None:
         num_examples = min(seed.num_examples for seed in seeds)
-        halves = [(seed.high - seed.low) / 2 for seed in seeds if seed.low is not None and seed.high is not None]
-        of_examples = fmean((half / normal) ** 2 for half in halves) if len(halves) == count else 0.0
+        of_examples = variance_over_examples(seeds) or 0.0
         total = of_seeds + of_examples
     else:
         num_examples = values.shape[1]
@@ -117,8 +115,22 @@ def crossed_interval(seeds: Sequence[Estimate], contributions: Sequence[object])
     return mean - quantile * total**0.5, mean + quantile * total**0.5
 
 
-def _crossed(contributions: Sequence[object]) -> "NDArray[np.float64] | None":
-    """Return the values (seeds, examples) whose means are the numbers; None without such, or of other examples."""
+def variance_over_examples(seeds: Sequence[Estimate | None]) -> float | None:
+    """Return a variance of the mean over other examples, at least as large as the true one; None without intervals.
+
+    It is the mean over seeds of the squared half-widths over 1.96^2: the same examples are at most fully correlated.
+    """
+    normal = NormalDist().inv_cdf(0.975)
+    bounds = [(seed.low, seed.high) for seed in seeds if seed is not None]
+    halves = [(high - low) / 2 for low, high in bounds if low is not None and high is not None]
+    return fmean((half / normal) ** 2 for half in halves) if len(halves) == len(seeds) else None
+
+
+def values_of_seeds(contributions: Sequence[object]) -> "NDArray[np.float64] | None":
+    """Return the values (seeds, examples) whose means are the numbers, of examples in the order of their ids.
+
+    None where a number is not a mean over examples, or the examples differ.
+    """
     import numpy as np
 
     samples = [each.samples[0] for each in contributions if isinstance(each, Contributions) and each.is_mean]

@@ -84,7 +84,7 @@ class Table:
     @property
     def texts(self) -> set[str]:
         """Return the names of models and columns, and the words of headings, that a style may rename."""
-        return {*self.header, *chain(*self.headings), *(row[0] for row in self.rows)} - {""}
+        return {*self.header, *chain(*self.headings), *chain(*(row[: self.num_names] for row in self.rows))} - {""}
 
     @property
     def styled(self) -> Table:

@@ -92,6 +92,7 @@ TOKENS = "the number of tokens of a layer, whatever its inputs"
 ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "cli/check_command.py": {"csv": "a form of tables"},
     "comparison/documents.py": {"csv": "a form of tables"},
+    "comparison/many_to_one_documents.py": {"csv": "a form of tables", "control": "the model beside others"},
     "core/rendered.py": {"csv": "a form of tables"},
     "cli/doctor_command.py": {
         "python": "the interpreter",

@@ -1,43 +1,190 @@
-"""Models beside one control: Dunnett's test at its limits, intervals over examples, verdicts, and power."""
+"""Several models beside a control: from records to differences, intervals, verdicts, notes and documents."""
+
+import csv
+import io
+import json
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
-from many_to_one import controlled_gains, critical_value, detectable, pooled, probability_above
+from many_to_one import controlled_gains
 from numpy.typing import NDArray
+from paired_records import CLEAN, FGSM, SUITE, record
+from presence import present
 from scipy import stats
 
+from robench.comparison import CONTROL_RENDERERS, ManyToOne, compare_with_control
+from robench.comparison.evidence import difference_over_seeds, holm
+from robench.core.errors import IncomparableError, UnknownNameError, UsageError
+from robench.store import MemoryStore
 
-def outcomes(rates: list[float], num_examples: int = 400, seed: int = 0) -> NDArray[np.bool_]:
-    """Outcomes of a model's seeds with these accuracies."""
-    rng = np.random.default_rng(seed)
-    return rng.random((len(rates), num_examples)) < np.array(rates)[:, None]
-
-
-def test_with_one_model_it_is_the_t_test_with_pooled_variance() -> None:
-    model, control = outcomes([0.80, 0.85, 0.78], seed=1), outcomes([0.70, 0.75, 0.72, 0.69], seed=2)
-    (found,) = controlled_gains({"control": control, "model": model}, "control", num_columns=2).values()
-    wanted = stats.ttest_ind(model.mean(axis=1), control.mean(axis=1))
-    interval = wanted.confidence_interval(0.95)
-    assert found.p_value == pytest.approx(2 * wanted.pvalue, rel=1e-4)
-    assert found.over_seeds == pytest.approx((interval.low, interval.high), abs=1e-6)
-    paired = stats.ttest_rel(model.mean(axis=0), control.mean(axis=0)).confidence_interval(0.95)
-    assert found.over_examples == pytest.approx((paired.low, paired.high), abs=1e-12)
-    assert found.difference == pytest.approx(model.mean() - control.mean())
+NUM_EXAMPLES, NUM_SEEDS, NUM_COLUMNS = 400, 4, 3
+# Rates of right examples, clean and under FGSM.
+RATES = {"base": (0.6, 0.3), "good": (0.9, 0.6), "bad": (0.6, 0.05), "close": (0.62, 0.3)}
+SEEDS = {name: tuple(f"{name}@{seed}" if seed else name for seed in range(NUM_SEEDS)) for name in RATES}
 
 
-@pytest.mark.parametrize("counts", [(5, 5, 5, 5), (6, 3, 4, 2)])
-def test_p_values_and_intervals_are_those_of_scipy(counts: tuple[int, ...]) -> None:
-    names = ("control", "a", "b", "c")
-    correct = {
-        name: outcomes([0.7 + 0.02 * place] * count, seed=place)
-        for place, (name, count) in enumerate(zip(names, counts, strict=True))
+def outcomes_of_seeds() -> dict[tuple[str, str], NDArray[np.bool_]]:
+    """Outcomes (seeds, examples) by model and condition: seeds share half of what is random in an example."""
+    rng, found = np.random.default_rng(0), {}
+    shared = {name: rng.random(NUM_EXAMPLES) for name in ("clean", "fgsm")}
+    for name, rates in RATES.items():
+        for condition, rate in zip(shared, rates, strict=True):
+            own = rng.random((NUM_SEEDS, NUM_EXAMPLES))
+            mixed = np.where(rng.random((NUM_SEEDS, NUM_EXAMPLES)) < 0.5, shared[condition], own)
+            found[name, condition] = mixed < rate
+    return found
+
+
+OUTCOMES = outcomes_of_seeds()
+
+
+def store_of_seeds(*, without: tuple[str, ...] = (), **settings: str) -> MemoryStore:
+    store = MemoryStore()
+    for (name, of), condition in product(SEEDS.items(), (CLEAN, FGSM)):
+        for seed, checkpoint in enumerate(of):
+            if checkpoint not in without:
+                text = "".join("01"[each] for each in OUTCOMES[name, condition.name][seed].astype(int))
+                store.put(record(condition, text, checkpoint, **settings))  # type: ignore[arg-type]  # texts
+    return store
+
+
+@pytest.fixture(scope="module")
+def compared() -> ManyToOne:
+    return compare_with_control([SUITE], store_of_seeds(), "base", SEEDS)
+
+
+def test_differences_intervals_and_p_values_are_those_of_numpy_and_scipy(compared: ManyToOne) -> None:
+    welch = []
+    for column, condition in zip(compared.columns[:2], ("clean", "fgsm"), strict=True):
+        scores = {name: OUTCOMES[name, condition].mean(axis=1) for name in RATES}
+        wanted = stats.dunnett(*list(scores.values())[1:], control=scores["base"], rng=np.random.default_rng(0))
+        std = np.sqrt(np.mean([each.var(ddof=1) for each in scores.values()]))
+        assert present(column.pooled).std == pytest.approx(std)
+        critical = present(column.pooled).critical(0.05)
+        for place, gain in enumerate(column.gains):
+            by_example = OUTCOMES[gain.model, condition].mean(axis=0) - OUTCOMES["base", condition].mean(axis=0)
+            assert gain.difference == pytest.approx(by_example.mean())
+            assert gain.p_value == pytest.approx(wanted.pvalue[place], abs=1e-3)
+            assert gain.p_corrected == pytest.approx(min(1, NUM_COLUMNS * gain.p_value))
+            variance = 2 * std**2 / NUM_SEEDS + by_example.var(ddof=1) / NUM_EXAMPLES
+            half = critical * np.sqrt(variance)
+            assert (gain.low, gain.high) == pytest.approx((by_example.mean() - half, by_example.mean() + half))
+            half = critical * std * np.sqrt(2 / NUM_SEEDS)
+            assert gain.over_seeds == pytest.approx((by_example.mean() - half, by_example.mean() + half))
+            welch.append(difference_over_seeds([*scores[gain.model]], [*scores["base"]])[1])
+    # Robust accuracy is of right examples alone; here as of FGSM where clean ones are all right.
+    of_robust = compared.columns[2].gains
+    assert len(of_robust) == 3
+    found = [gain.welch for column in compared.columns for gain in column.gains]
+    cells = [(gain.cell, compared.columns[2].control) for gain in of_robust]
+    welch += [difference_over_seeds(*(present(each.estimate).of_seeds for each in pair))[1] for pair in cells]
+    assert found == pytest.approx(holm(welch))
+
+
+def test_verdicts_are_of_corrected_tests_and_intervals(compared: ManyToOne) -> None:
+    found = {(gain.model, each.column.label): gain.verdict for each in compared.columns[:2] for gain in each.gains}
+    assert found == {
+        ("good", "clean top-1"): "supported",
+        ("good", "fgsm top-1"): "supported",
+        ("bad", "clean top-1"): "undecided",
+        ("bad", "fgsm top-1"): "contradicted",
+        ("close", "clean top-1"): "undecided",
+        ("close", "fgsm top-1"): "undecided",
     }
-    scores = [each.mean(axis=1) for each in correct.values()]
-    wanted = stats.dunnett(*scores[1:], control=scores[0], rng=np.random.default_rng(0))
-    found = controlled_gains(correct, "control")
-    assert [found[name].p_value for name in names[1:]] == pytest.approx(wanted.pvalue, abs=1e-3)
-    freedom, _ = pooled(scores)
-    assert probability_above(critical_value(0.05, counts, freedom), counts, freedom) == pytest.approx(0.05, abs=1e-9)
+    assert "bad contradicted in fgsm top-1" in compared.summary
+    assert compared.summary.endswith("(p times 3 columns).")
+    assert compared.is_complete
+    (fgsm,) = compared.arranged(["fgsm"]).columns
+    assert fgsm == compared.columns[1]
+
+
+def test_a_difference_on_few_examples_is_of_these_alone() -> None:
+    store, seeds = MemoryStore(), {name: (name, f"{name}@1", f"{name}@2") for name in ("base", "one", "two")}
+    # On ten examples all seeds agree but one: three more right, with an interval over examples that has a zero.
+    texts = {"base": "1111000000", "one": "1110111100", "two": "1111000000"}
+    for (name, of), condition in product(seeds.items(), (CLEAN, FGSM)):
+        for seed, each in enumerate(of):
+            store.put(record(condition, texts[name] if seed else texts[name][:-1] + "1", each))
+    one = compare_with_control([SUITE], store, "base", seeds).columns[0].gains[0]
+    assert one.p_corrected < 0.05
+    assert one.over_seeds[0] > 0 > one.low
+    assert one.verdict == "undecided"
+
+
+def test_equal_seeds_are_paired_by_their_recipes() -> None:
+    store = store_of_seeds()
+    by_seed = {each: seed for of in SEEDS.values() for seed, each in enumerate(of)}
+    paired = compare_with_control([SUITE], store, "base", SEEDS, paired_by=by_seed)
+    scores = np.array([OUTCOMES[name, "clean"].mean(axis=1) for name in RATES])
+    residuals = scores - scores.mean(axis=1, keepdims=True) - scores.mean(axis=0) + scores.mean()
+    spread = present(paired.columns[0].pooled)
+    assert (spread.std, spread.freedom) == (pytest.approx(np.sqrt((residuals**2).sum() / 9)), 9)
+    assert "of paired seeds" in CONTROL_RENDERERS["text"](paired)
+    # The order in which seeds are named does not matter, their numbers do.
+    turned = SEEDS | {"good": SEEDS["good"][::-1]}
+    assert compare_with_control([SUITE], store, "base", turned, paired_by=by_seed).columns == paired.columns
+    with pytest.raises(UsageError, match="base has 0, 1, 2, 3, good 0, 1, 2, 7; leave out --pair-seeds"):
+        compare_with_control([SUITE], store, "base", SEEDS, paired_by=by_seed | {"good@3": 7})
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (
+            {"seeds": {"base": SEEDS["base"], "good": SEEDS["good"]}},
+            UsageError,
+            "two models or more beside the control",
+        ),
+        ({"seeds": SEEDS | {"bad": ("bad",)}}, UsageError, "bad has one training"),
+        ({"without": ("good@2",)}, UnknownNameError, "good@2"),
+        ({"more": {"data": "other"}}, IncomparableError, "measure both on the same data"),
+        ({"more": {"weights": "b", "tensors": "equal"}}, UsageError, "has the weights of"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(settings: dict[str, Any], error: type[Exception], message: str) -> None:
+    store = store_of_seeds(without=settings.get("without", ()))
+    for condition, checkpoint in product((CLEAN, FGSM), SEEDS["bad"]):
+        more = {"time": "2026-11-22T10:00:00+00:00", **settings.get("more", {})}
+        if "more" in settings:
+            store.put(record(condition, "1" * NUM_EXAMPLES, checkpoint, **more))
+    with pytest.raises(error, match=message):
+        compare_with_control([SUITE], store, "base", settings.get("seeds", SEEDS))
+
+
+def test_a_column_that_a_seed_lacks_is_not_tested() -> None:
+    store = store_of_seeds(without=("bad@1",))
+    store.put(record(CLEAN, "1" * NUM_EXAMPLES, "bad@1"))
+    found = compare_with_control([SUITE], store, "base", SEEDS)
+    assert [len(each.gains) for each in found.columns] == [3, 0, 0]
+    assert not found.is_complete
+    assert found.columns[1].why_untested == "bad: not measured, or not on all examples"
+    assert "not tested" in CONTROL_RENDERERS["text"](found)
+
+
+def test_documents_have_sizes_tests_power_and_warnings(compared: ManyToOne) -> None:
+    text = CONTROL_RENDERERS["text"](compared)
+    assert "fgsm top-1: a true difference of" in text
+    assert "cover training seeds and examples" in text
+    document = json.loads(CONTROL_RENDERERS["json"](compared))
+    clean = document["columns"][0]
+    assert (clean["num_examples"], clean["covers"], clean["freedom"]) == (400, "training seeds and examples", 12)
+    assert [each["verdict"] for each in clean["models"]] == ["supported", "undecided", "undecided"]
+    assert len(clean["control"]["of_seeds"]) == 4
+    lines = [*csv.DictReader(io.StringIO(CONTROL_RENDERERS["csv"](compared)))]
+    assert [(each["model"], each["num_seeds"], each["num_examples"]) for each in lines[:2]] == [
+        ("good", "4", "400"),
+        ("bad", "4", "400"),
+    ]
+    assert float(lines[0]["difference"]) == pytest.approx(clean["models"][0]["difference"]["value"])
+    # One seed far from the others.
+    store = store_of_seeds()
+    store.put(record(CLEAN, "0" * NUM_EXAMPLES, "close@3", time="2026-11-22T10:00:00+00:00", weights="b"))
+    store.put(record(FGSM, "0" * NUM_EXAMPLES, "close@3", time="2026-11-22T10:00:00+00:00", weights="b"))
+    warned = compare_with_control([SUITE], store, "base", SEEDS)
+    assert "more than 4 times the smallest in clean top-1 (" in present(warned.warning)
+    assert present(warned.warning) in json.loads(CONTROL_RENDERERS["json"](warned))["notes"]
 
 
 def test_a_verdict_needs_both_seeds_and_examples() -> None:
@@ -52,18 +199,3 @@ def test_a_verdict_needs_both_seeds_and_examples() -> None:
     (supported,) = controlled_gains(wide, "control").values()
     (contradicted,) = controlled_gains(wide, "model").values()
     assert (supported.verdict, contradicted.verdict) == ("supported", "contradicted")
-
-
-def test_the_detectable_difference_is_found_in_80_per_cent_of_boards() -> None:
-    rng, num_boards = np.random.default_rng(5), 4000
-    # A board whose pooled deviation is exactly 1.
-    scores = rng.normal(size=(4, 5))
-    scores = (scores - scores.mean(axis=1, keepdims=True)) / scores.std(axis=1, ddof=1, keepdims=True)
-    smallest, critical = detectable(scores, num_columns=3), critical_value(0.05 / 3, [5] * 4, 16)
-    boards = rng.normal(size=(num_boards, 4, 5))
-    boards[:, 1] += smallest
-    means, deviations = boards.mean(axis=2), np.sqrt(boards.var(axis=2, ddof=1).mean(axis=1))
-    statistics = np.abs(means[:, 1:] - means[:, :1]) / (deviations[:, None] * np.sqrt(2 / 5))
-    assert (statistics[:, 0] > critical).mean() == pytest.approx(0.8, abs=0.02)
-    # And one of the two that equal the control in at most 5 / 3 % of boards.
-    assert (statistics[:, 1:].max(axis=1) > critical).mean() <= 0.05 / 3 + 0.004

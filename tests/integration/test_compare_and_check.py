@@ -78,6 +78,29 @@ class TestCompare:
             list(r.only_first or ()) for r in comparison.rows
         ]
 
+    def test_several_models_are_compared_with_a_control_over_seeds(self, robench: Robench, tmp_path: Path) -> None:
+        names = ("digits-vit", "digits-symvit", "digits-rpc-symvit")
+        checkpoints = [f"{name}{seed}" for name in names for seed in ("", "@1")]
+        results = tmp_path / "r"
+        library.run(FAST, checkpoints, results=results, executor="serial", audit=False, device="cpu", limit=8)
+        asked = ("compare", *names[1:], "--control", names[0], "--suite", FAST, "--results", results, "--limit", 8)
+        ended = robench(*asked, "--seeds", "0-1", "--pair-seeds", "--json")
+        assert ended.code == 0, ended.stderr
+        document = json.loads(ended.stdout)
+        found = library.compare_with_control(
+            names[1:], names[0], FAST, results=results, limit=8, seeds=[0, 1], pair_seeds=True
+        )
+        assert document["seeds"] == {name: list(of) for name, of in found.seeds.items()}
+        assert [[model["p"] for model in each["models"]] for each in document["columns"]] == [
+            [gain.p_value for gain in each.gains] for each in found.columns
+        ]
+        # Seeds 2 to 4 have no results.
+        assert "'digits-vit@2'" in robench(*asked).stderr
+        assert (
+            "digits-vit has none of the wanted training seeds; it has 0, 1, 2" in robench(*asked, "--seeds", 7).stderr
+        )
+        assert "got 3; compare several with one by --control" in robench("compare", *names, "--suite", FAST).stderr
+
     def test_it_needs_no_torch(self, kept: Path) -> None:
         code = (
             "import sys; sys.argv = ['robench', 'compare', *sys.argv[1:]]\n"

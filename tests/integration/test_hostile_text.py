@@ -121,6 +121,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("compare", "digits-vit", "T", "--suite", "T"),
         ("compare", "digits-vit", "T", "--suite", "digits-adv", "--format", "T"),
         ("compare", "T", "T", "--suite", "digits-adv", "--results", "T"),
+        ("compare", "T", "digits-vit", "--control", "T", "--seeds", "T", "--suite", "digits-adv"),
     ],
     "baseline": [
         ("baseline", "T"),
