@@ -26,6 +26,8 @@ class Corruptions:
         dataset: of the clean examples, None for any that a run is given; ``domain``: the domain that it must have.
         condition: all but the name of a condition, from its type and severity.
         num_examples: number of first examples of each condition, None for all.
+        clean: the clean condition, if it is another than that of ``num_examples``; ``others``: further conditions.
+        columns: columns of the suite, empty for all.
         severities: severities of each type; ``batch_size``: number of images per pass; ``task``: of suites without a
             dataset.
     """
@@ -42,6 +44,9 @@ class Corruptions:
     severities: tuple[int, ...] = tuple(SEVERITIES)
     batch_size: int = 100
     task: str = "classification"
+    clean: str = ""
+    others: tuple[str, ...] = ()
+    columns: str = ""
 
 
 def published(corruption: str, severity: int) -> str:
@@ -139,6 +144,27 @@ SUITES_OF_CORRUPTIONS = (
         num_examples=2000,
     ),
     Corruptions(
+        name="cifar10-2",
+        comment="The primary columns of docs/protocols/cifar10-2.md: attacks as in cifar10-adv and cifar10-autoattack.",
+        title="CIFAR-10, second edition: clean, worst of PGD and APGD at 1/255, mean accuracy under corruptions",
+        dataset="cifar-10",
+        types=COMMON_CORRUPTIONS,
+        metrics="[top1_accuracy, robust_accuracy, mean_top1_accuracy]",
+        condition=small,
+        num_examples=1000,
+        clean="{name: clean}",
+        others=(
+            "{name: clean-2000, num_examples: 2000}",
+            "{name: pgd-1, num_examples: 2000, perturbation: {kind: pgd, epsilon: 1/255, step_size: 1/1020, "
+            "num_steps: 20, random_start: true, stop: at_success}}",
+            "{name: apgd-1, num_examples: 2000, perturbation: {kind: autoattack, variant: custom, epsilon: 1/255, "
+            "members: ["
+            "{kind: apgd, epsilon: 1/255, num_steps: 100, stop: at_success}, "
+            "{kind: apgd, epsilon: 1/255, num_steps: 100, loss: dlr-targeted, num_restarts: 9, stop: at_success}]}}",
+        ),
+        columns="[clean/top1_accuracy, linf-1/255/robust_accuracy, cifar-10-c-live/mean_top1_accuracy]",
+    ),
+    Corruptions(
         name="cifar10-c-published",
         comment="The published files of CIFAR-10-C, whole.",
         title="CIFAR-10-C, its 15 types at five severities: mean error",
@@ -232,8 +258,12 @@ def _lines(suite: Corruptions) -> Iterator[str]:
     yield f"batch_size: {suite.batch_size}"
     yield "conditions:"
     number = "" if suite.num_examples is None else f", num_examples: {suite.num_examples}"
-    yield f"  - {{name: clean{number}}}"
+    yield f"  - {suite.clean or f'{{name: clean{number}}}'}"
+    for condition in suite.others:
+        yield f"  - {condition}"
     for corruption in suite.types:
         for severity in suite.severities:
             yield f"  - {{name: {corruption}-{severity}{number}, {suite.condition(corruption, severity)}}}"
     yield f"metrics: {suite.metrics}"
+    if suite.columns:
+        yield f"columns: {suite.columns}"

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import UnknownNameError, UsageError
-from robench.core.suite import Condition, Suite
+from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS
 from robench.datasets.base import stand_in
 from robench.declarations.base import LARGEST, SEEDS, PerturbationBase
@@ -91,6 +91,8 @@ class SuiteEntry:
             are then checked as on images until a dataset is given.
         batches_per_shard: number of batches of one shard, the unit that is stored.
         audit: whether models are audited first, if the suite has attacks.
+        columns: keys of the suite's columns, among all that follow from its conditions and metrics; empty for all.
+            p-values are corrected for their number.
         description: one line for ``robench list suites``.
     """
 
@@ -105,6 +107,7 @@ class SuiteEntry:
     domain: DomainName | None = None
     batches_per_shard: Count = 1
     audit: bool = True
+    columns: tuple[str, ...] = ()
     description: str = ""
 
 
@@ -152,13 +155,22 @@ def suite_of(document: Document, datasets: Datasets = DATASETS, dataset: str | N
             f"suite {entry.name!r} names its datasets: --dataset is for suites that name none, such as pgd-standard"
         )
     return Suite(
-        **values_of(entry, "task", "domain", "conditions", "dataset"),
+        **values_of(entry, "task", "domain", "conditions", "dataset", "columns"),
         task=entry.task or conditions[0].dataset.task,
         conditions=tuple(conditions.values()),
-        columns=columns_of(tuple(conditions.values()), entry.metrics),
+        columns=_columns(document, entry, tuple(conditions.values())),
         lacks_dataset=names_none and dataset is None,
         given_dataset=dataset,
     )
+
+
+def _columns(document: Document, entry: SuiteEntry, conditions: tuple[Condition, ...]) -> tuple[Column, ...]:
+    """Return the columns that a suite names, in their usual order, or all."""
+    columns = columns_of(conditions, entry.metrics)
+    problem_of = known_in("column", {column.key: column for column in columns})
+    wrong = [(place, problem_of(key)) for place, key in enumerate(entry.columns)]
+    document.settle(entry, [document.problem(("columns", place), text) for place, text in wrong if text])
+    return tuple(column for column in columns if not entry.columns or column.key in entry.columns)
 
 
 def _unknown_datasets(document: Document, datasets: Datasets) -> Iterator[Problem]:
