@@ -4,14 +4,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 import click
 
-from robench.cli.names import complete_models, expanded, models_of_registry, models_of_results
+from robench.cli.names import complete_models, expanded, models_of_results
 from robench.cli.options import (
     AbsolutePath,
     all_examples_option,
@@ -26,12 +25,11 @@ from robench.cli.options import (
     path_option,
     registry_option,
     results_option,
-    seed_numbers,
     seed_option,
     suite_option,
     workers_option,
 )
-from robench.cli.selection import OF_MODELS, OF_SUITES, Selection, selecting
+from robench.cli.selection import OF_MODELS, OF_SUITES, Selection, control_option, seeds_option, selecting
 from robench.cli.style_options import columns_option, style_options
 from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
@@ -186,13 +184,8 @@ FORMATS = {name: name for name in ("text", "markdown", "latex", "json", "csv")} 
 @click.command("compare")
 @click.argument("names", metavar="A B [C ...]", nargs=-1, required=True, shell_complete=complete_models)
 @selecting((*OF_SUITES, all_seeds_option))
-@option(
-    "--control",
-    metavar="MODEL",
-    shell_complete=complete_models,
-    help="Compare two or more models with this one, over training seeds, by Dunnett's test.",
-)
-@option("--seeds", type=seed_numbers, metavar="SEEDS", help="Training seeds that are compared, such as 0-4.")
+@control_option
+@seeds_option
 @option("--pair-seeds", is_flag=True, help="With --control: pair equal training seeds of all models.")
 @option("--flipped", is_flag=True, help="Also list the examples that only one of the two is right about.")
 @format_option(FORMATS, "table")
@@ -215,18 +208,22 @@ def compare_command(
     by the suite's number of columns. No model, data or GPU is needed. Ends with 4 if the models were measured on
     different data. With --all-seeds or --seeds means over training seeds are compared, with --control always.
     """
+    from robench.comparison import CONTROL_RENDERERS, RENDERERS, compare_models
+    from robench.comparison.documents import table_of
+    from robench.comparison.many_to_one_documents import table_of as table_of_many
+    from robench.declare import seeds_of_models
     from robench.reports.table import with_labels
 
     if control is not None:
         _check_options({"--flipped": flipped}, "is for two models; leave out --control")
-        return _compare_with_control(selection, names, control, seeds, pair_seeds, FORMATS[format_name], columns, style)
+        found = selection.compared_with(control, names, seeds, pair_seeds=pair_seeds).arranged(columns)
+        labels = {each.column.key: each.column.label for each in found.columns}
+        found = replace(found, style=with_labels(style, labels, table_of_many(found).texts))
+        out_document(CONTROL_RENDERERS[FORMATS[format_name]](found))
+        return 0
     _check_options({"--pair-seeds": pair_seeds}, "needs --control")
     if len(names) != 2:
         raise UsageError(f"two models are compared, got {len(names)}; compare several with one by --control MODEL")
-    from robench.comparison import RENDERERS, compare_models
-    from robench.comparison.documents import table_of
-    from robench.declare import seeds_of_models
-
     of_seeds = None
     if selection.all_seeds or seeds is not None:
         of_seeds = seeds_of_models(names, selection.registries, seeds)
@@ -248,37 +245,3 @@ def _check_options(given: Mapping[str, bool], why_not: str) -> None:
     for name, is_given in given.items():
         if is_given:
             raise UsageError(f"{name} {why_not}")
-
-
-def _compare_with_control(
-    selection: Selection,
-    names: tuple[str, ...],
-    control: str,
-    seeds: tuple[int, ...] | None,
-    pair_seeds: bool,
-    format_name: str,
-    columns: tuple[str, ...],
-    style: Style,
-) -> int:
-    from robench.comparison import CONTROL_RENDERERS, compare_with_control
-    from robench.comparison.many_to_one_documents import table_of
-    from robench.declare import seeds_of_models, training_seeds
-    from robench.reports.table import with_labels
-
-    models = [name for name in models_of_registry(names, selection.registries) if name != control]
-    of_seeds = dict(
-        zip((control, *models), seeds_of_models((control, *models), selection.registries, seeds), strict=True)
-    )
-    found = compare_with_control(
-        selection.found_suites(),
-        selection.store(),
-        control,
-        of_seeds,
-        limit=selection.limit,
-        seed=selection.seed,
-        paired_by=training_seeds([*chain(*of_seeds.values())], selection.registries) if pair_seeds else None,
-    ).arranged(columns)
-    labels = {each.column.key: each.column.label for each in found.columns}
-    found = replace(found, style=with_labels(style, labels, table_of(found).texts))
-    out_document(CONTROL_RENDERERS[format_name](found))
-    return 0

@@ -1,11 +1,12 @@
 """``robench figure``: figures for papers from kept results and training histories."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from robench.cli.drawing import Target, draw, of_panels
 from robench.cli.names import model_of_registry, models_of_registry, say_limited
 from robench.cli.options import (
     AbsolutePath,
@@ -13,7 +14,6 @@ from robench.cli.options import (
     conditions_option,
     dataset_option,
     device_option,
-    gathered,
     model_option,
     number_option,
     one_model_option,
@@ -25,7 +25,7 @@ from robench.cli.options import (
     seed_option,
 )
 from robench.cli.progress import steps_shown
-from robench.cli.selection import OF_ONE_SUITE, OF_RESULTS, Selection, selecting
+from robench.cli.selection import OF_ONE_SUITE, OF_RESULTS, Selection, control_option, seeds_option, selecting
 from robench.cli.terminal import say
 from robench.core.errors import IncompleteError, UsageError
 from robench.core.files import write_whole, writing
@@ -34,7 +34,6 @@ from robench.costs import DEFAULT_RULE, RULES
 from robench.costs.stored import stored_costs
 from robench.declare import find_checkpoints, read_registries
 from robench.figures import (
-    COLUMN,
     PAGE,
     SUFFIXES,
     CostAxis,
@@ -45,6 +44,7 @@ from robench.figures import (
     corruption_plot,
     cost_plot,
     episode_plot,
+    gains_plot,
     optimality_plot,
     queries_plot,
     reliability_plot,
@@ -52,7 +52,6 @@ from robench.figures import (
     seconds_axis,
     seeds_plot,
     training_plot,
-    with_panels,
 )
 from robench.leaderboard import Leaderboard
 from robench.reports.results import Stored
@@ -67,34 +66,6 @@ def command() -> None:
 
     The same results give the same bytes under one release of matplotlib, which the extra "figures" of robench brings.
     """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """File of a figure, its panels, all if none is named, and its width in inches."""
-
-    output: Path
-    panels: tuple[str, ...] = ()
-    width: float = COLUMN
-
-
-panel_option = option(
-    "--panel",
-    "panels",
-    multiple=True,
-    metavar="TEXT",
-    help="Only panels whose title contains TEXT, such as a metric or a type of corruption.",
-)
-output_option = path_option("--output", "FILE", f"File to write, ending in {', '.join(SUFFIXES)}.", required=True)
-width_option = option(
-    "--width",
-    type=click.FloatRange(2, 20),
-    default=COLUMN,
-    show_default=True,
-    metavar="INCHES",
-    help="Width at which texts have 8 points: a column by default, 6.75 is a page of two columns.",
-)
-of_panels = gathered("target", Target, (panel_option, width_option, output_option))
 
 
 def _board(selection: Selection) -> Leaderboard:
@@ -145,9 +116,20 @@ def corruptions(selection: Selection, target: Target) -> int:
 
 @command.command("seeds")
 @selecting(OF_RESULTS)
+@control_option
+@seeds_option
 @of_panels
-def seeds(selection: Selection, target: Target) -> int:
-    """Draw each training seed's number as a point, with the mean and its t interval beside; a panel a column."""
+def seeds(selection: Selection, control: str | None, seeds: tuple[int, ...] | None, target: Target) -> int:
+    """Draw each training seed's number as a point, with the mean and its t interval beside; a panel a column.
+
+    With --control points are differences from that model's mean, and intervals those of 'robench compare --control'.
+    """
+    if control is not None:
+        return draw(
+            lambda: gains_plot(selection.compared_with(control, selection.models, seeds)), target, selection.registries
+        )
+    if seeds is not None:
+        raise UsageError("--seeds needs --control; without it, name checkpoints such as digits-vit@1 with --model")
     return draw(lambda: seeds_plot(_board(replace(selection, all_seeds=True))), target, selection.registries)
 
 
@@ -345,34 +327,6 @@ def analysis(files: tuple[Path, ...], registries: tuple[Path, ...], target: Targ
     from robench.analyses.results import read_analysis
 
     return draw(lambda: analysis_plot([read_analysis(path) for path in files]), target, registries)
-
-
-def format_of(output: Path) -> str:
-    """Return the format of a figure by the suffix of its file; refuse others, and a missing matplotlib."""
-    suffix = output.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise UsageError(f"the suffix of {output} is {suffix!r}; end the file's name in {', '.join(SUFFIXES)}")
-    check_matplotlib()
-    return SUFFIXES[suffix]
-
-
-def draw(plot_of: Callable[[], Plot], target: Target, registries: tuple[Path, ...] = ()) -> int:
-    """Write a plot to a file; places in the registries decide the colours of its models."""
-    # What needs no results is refused first.
-    format_name = format_of(target.output)
-    plot = with_panels(plot_of(), target.panels)
-    content = rendered(plot, format_name, target.width, read_registries(registries) if plot.models else ())
-    with writing(target.output):
-        write_whole(target.output, content)
-    if plot.left_out:
-        say(
-            f"Not drawn: {', '.join(plot.left_out)}. Without --model the eight best are drawn, and never a model that "
-            "has no number."
-        )
-    if plot.not_curves:
-        say(f"Not drawn: {', '.join(plot.not_curves)}. A curve is an attack at two budgets or more.")
-    say(f"wrote {target.output}")
-    return 0
 
 
 def _histories(

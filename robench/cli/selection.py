@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from robench.cli.names import models_of_registry, models_of_results, only_conditions
+from robench.cli.names import complete_models, models_of_registry, models_of_results, only_conditions
 from robench.cli.options import (
     all_examples_option,
     dataset_option,
@@ -17,8 +17,10 @@ from robench.cli.options import (
     limit_option,
     model_option,
     one_suite_option,
+    option,
     registry_option,
     results_option,
+    seed_numbers,
     seed_option,
     suite_option,
 )
@@ -28,6 +30,7 @@ from robench.core.shard import EXACT_DTYPE, Precision
 from robench.core.suite import Suite
 
 if TYPE_CHECKING:
+    from robench.comparison import ManyToOne
     from robench.costs import Counts
     from robench.leaderboard import Leaderboard
     from robench.runs import RunRequest
@@ -42,6 +45,16 @@ OF_RESULTS = (*OF_SUITES, model_option(required=False))
 OF_MODELS = (*OF_SUITES, model_option(required=True))
 # The same for one suite.
 OF_ONE_SUITE = (one_suite_option, *OF_SUITES[1:])
+# Of comparisons over training seeds.
+control_option = option(
+    "--control",
+    metavar="MODEL",
+    shell_complete=complete_models,
+    help="Compare two or more models with this one, over training seeds, by Dunnett's test.",
+)
+seeds_option = option(
+    "--seeds", type=seed_numbers, metavar="SEEDS", help="Training seeds that are compared, such as 0-4."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +136,29 @@ class Selection:
             average_seeds=self.all_seeds,
             is_tested=is_tested,
             settings=chosen,
+        )
+
+    def compared_with(
+        self, control: str, names: Sequence[str], seeds: Collection[int] | None, *, pair_seeds: bool = False
+    ) -> ManyToOne:
+        """Return models, by name or pattern, compared with a control over training seeds.
+
+        ``seeds`` are the compared ones, None for all; ``pair_seeds`` pairs equal ones.
+        """
+        from robench.comparison import compare_with_control
+        from robench.declare import seeds_of_models, training_seeds
+
+        models = [name for name in models_of_registry(names, self.registries) if name != control]
+        found = seeds_of_models((control, *models), self.registries, seeds)
+        every = [each for of in found for each in of]
+        return compare_with_control(
+            self.found_suites(),
+            self.store(),
+            control,
+            dict(zip((control, *models), found, strict=True)),
+            limit=self.limit,
+            seed=self.seed,
+            paired_by=training_seeds(every, self.registries) if pair_seeds else None,
         )
 
     def counts(self, models: Sequence[str]) -> dict[str, Counts]:

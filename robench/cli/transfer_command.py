@@ -79,7 +79,7 @@ def command(
 
     Missing attacks are measured first, and their examples are stored. The diagonal is the attack itself.
     """
-    from robench.cli.figure_command import Target, draw, format_of
+    from robench.cli.drawing import Target, draw, format_of
     from robench.cli.progress import WatchedRun, has_kept, kept_text, say_failures
     from robench.cli.run_command import kept_in
     from robench.declare import find_checkpoints

@@ -199,6 +199,7 @@ def _published(files: CifarFiles) -> PublishedCifar:
         num_classes=files.num_classes,
         num_examples=files.part(TEST_SPLIT).num_images,
         num_training_examples=files.part(TRAIN_SPLIT).num_images,
+        image_size=32,
         source=f"{_SOURCE}; {_HOME}/cifar.html",
         licence="not stated",
         folder=files.name,

@@ -6,6 +6,7 @@ A plot is values, made from a leaderboard or from training histories; matplotlib
 from robench.figures.analyses import analysis_plot
 from robench.figures.costs import CostAxis, cost_plot, seconds_axis
 from robench.figures.episodes import episode_plot
+from robench.figures.gains import gains_plot
 from robench.figures.optimality import optimality_plot
 from robench.figures.plots import (
     Plot,
@@ -32,6 +33,7 @@ __all__ = [
     "corruption_plot",
     "cost_plot",
     "episode_plot",
+    "gains_plot",
     "optimality_plot",
     "queries_plot",
     "reliability_plot",

@@ -193,6 +193,8 @@ def _reach(value: float | None, low: float | None, high: float | None) -> tuple[
 
 
 def _draw_rows(axes: Axes, panel: SeedPanel, styles: Mapping[str, Style], names: Sequence[str] | None) -> None:
+    if panel.origin is not None:
+        axes.axvline(panel.origin, color=NEUTRAL, linewidth=0.8, zorder=1)
     for place, row in enumerate(panel.rows):
         _draw_row(axes, place, row, styles[row.model])
     _name(axes, panel)

@@ -74,11 +74,12 @@ class SeedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedPanel:
-    """Panel with a row of points for each model, from the top."""
+    """Panel with a row of points for each model, from the top, and a line at ``origin`` if there is one."""
 
     title: str
     x_label: str
     rows: tuple[SeedRow, ...]
+    origin: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,9 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from robench.core.checkpoint import Weights
 from robench.datasets import DATASETS
+from robench.datasets.cifar import TRAIN_SPLIT
 from robench.declarations.base import LARGEST, SEEDS, DeclarationBase, FieldProblem
+from robench.domains.images import IMAGES
 from robench.models.base import ArchitectureBase
 from robench.training.base import Count, NotNegative, Proportion, TrainingBase
 
@@ -30,9 +32,11 @@ class Teacher(DeclarationBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeitTraining(TrainingBase):
-    """Recipe of DeiT, for a dataset in a folder of images. Touvron et al. 2021, arXiv:2012.12877, table 9.
+    """Recipe of DeiT, for images in a folder or in memory. Touvron et al. 2021, arXiv:2012.12877, table 9.
 
-    The defaults are those of table 9 (DeiT-B) and otherwise those of facebookresearch/deit, main.py.
+    The defaults are those of table 9 (DeiT-B) and otherwise those of facebookresearch/deit, main.py. Images in memory,
+    such as cifar-10's, are padded by 4 pixels and cropped to their size, as in datasets.py there for sides up to 32,
+    in place of a crop of random size.
 
     Attributes:
         num_epochs: length of the cosine schedule.
@@ -119,8 +123,18 @@ class DeitTraining(TrainingBase):
             wrong = "must be left out with distillation none" if self.teacher else "missing, with distillation hard"
             problems.append(("teacher", wrong))
         declared = DATASETS.get(self.dataset)
-        if declared is not None and declared.folder is None:
-            problems.append(("dataset", f"must lie in a folder of images, such as imagenet-1k, got {self.dataset}"))
-        elif declared is not None and not declared.has_training_images:
-            problems.append(("dataset", f"must have images to learn from, as imagenet-1k has, got {self.dataset}"))
+        if declared is not None and not (declared.has_training_images or self.is_in_memory):
+            wanted = "must have images to learn from, in a folder as imagenet-1k or in memory as cifar-10"
+            problems.append(("dataset", f"{wanted}, got {self.dataset}"))
         return problems
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Return whether the images to learn from are in memory, all of one size."""
+        declared = DATASETS[self.dataset]
+        is_of_images = declared.domain == IMAGES.name and declared.task == "classification"
+        return is_of_images and TRAIN_SPLIT in declared.splits and declared.image_size is not None
+
+    def side_of(self, crop: int | None) -> int | None:
+        """Return the side of the images that the model learns from, in pixels; ``crop`` is the preprocessing's."""
+        return DATASETS[self.dataset].image_size if self.is_in_memory else crop

@@ -1,4 +1,4 @@
-"""Training by DeiT's recipe, from a folder of images, on one device.
+"""Training by DeiT's recipe, from images in a folder or in memory, on one device.
 
 Source: Touvron et al. 2021, arXiv:2012.12877, table 9, and facebookresearch/deit, main.py and engine.py; the authors
 use mixed precision on several GPUs. An interrupted training resumes after the last complete epoch; on one kind of CPU
@@ -144,7 +144,7 @@ def _check_fit(
     name: str, model: nn.Module, training: DeitTraining, preprocessing: ImagePreprocessing, device: torch.device
 ) -> None:
     """Run the model on two black images before any is read, since reading a million takes long."""
-    side, num_classes = preprocessing.crop or 1, DATASETS[training.dataset].num_classes
+    side, num_classes = training.side_of(preprocessing.crop) or 1, DATASETS[training.dataset].num_classes
     images = torch.zeros(2, 3, side, side, device=device)
     try:
         with evaluating(model, device):
@@ -165,7 +165,7 @@ def _teacher(
     """Return the declared teacher, after it has seen two black images."""
     if training.teacher is None:
         return None
-    teacher, side = LoadedTeacher(training.teacher, checkpoint, device), preprocessing.crop or 1
+    teacher, side = LoadedTeacher(training.teacher, checkpoint, device), training.side_of(preprocessing.crop) or 1
     num_classes = DATASETS[training.dataset].num_classes
     assert num_classes is not None  # of all published images
     teacher.check_fit(torch.zeros(2, 3, side, side, device=device), num_classes)

@@ -1,4 +1,4 @@
-"""Training images from a folder of ImageNet-1k, augmented by timm's transforms, in the order of an epoch.
+"""Training images from a folder of ImageNet-1k or in memory, augmented by timm's transforms, in the order of an epoch.
 
 The augmentation of an image is a function of the recipe's seed, the epoch and the image's position in it.
 
@@ -11,22 +11,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from PIL import Image
 from timm.data import auto_augment
 from timm.data.distributed_sampler import RepeatAugSampler
 from timm.data.transforms_factory import create_transform
 from torch import Generator, Tensor
 from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms import RandomCrop  # type: ignore[import-untyped]  # torchvision ships no types
 
 from robench.core.errors import DeclarationError, ExampleError
+from robench.datasets import open_dataset
+from robench.datasets.cifar import TRAIN_SPLIT
 from robench.datasets.decoding import decode
 from robench.datasets.imagenet_folder import TRAIN
 from robench.datasets.imagenet_forms import find_images
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.training.deit import DeitTraining
+from robench.training.one_cycle_impl import ImagesInMemory
 from robench.training.optimization import seed_for, seeded
 
 Key = tuple[int, int]
+Pixels = NDArray[np.uint8]
+# Of images in memory, in pixels.
+CROP_PADDING = 4
 OPERATIONS = ("Posterize", "PosterizeIncreasing", "PosterizeOriginal")
 
 
@@ -35,18 +45,33 @@ class TrainingImages(Dataset[tuple[Tensor, int]]):
 
     def __init__(self, data_root: Path | None, training: DeitTraining, preprocessing: ImagePreprocessing) -> None:
         self._transform = transform_of(training, preprocessing)
+        read = self._in_memory if training.is_in_memory else self._in_folder
+        self._targets, self._pixels_of = read(data_root, training, preprocessing)
+
+    @staticmethod
+    def _in_folder(
+        data_root: Path | None, training: DeitTraining, preprocessing: ImagePreprocessing
+    ) -> tuple[list[int], Callable[[int], Pixels]]:
         images = find_images(data_root, TRAIN)
         order = sorted(range(len(images)), key=images.ids.__getitem__)
-        self._images = tuple(map(images.stored, order))
-        self._targets = tuple(images.targets[order].tolist())
-        self._uncropped = ImagePreprocessing(mean=preprocessing.mean, std=preprocessing.std)
+        stored = tuple(map(images.stored, order))
+        uncropped = ImagePreprocessing(mean=preprocessing.mean, std=preprocessing.std)
+        return images.targets[order].tolist(), lambda index: decode(stored[index], uncropped)
+
+    @staticmethod
+    def _in_memory(
+        data_root: Path | None, training: DeitTraining, preprocessing: ImagePreprocessing
+    ) -> tuple[list[int], Callable[[int], Pixels]]:
+        dataset = open_dataset(training.dataset, data_root=data_root, preprocessing=preprocessing, split=TRAIN_SPLIT)
+        images = ImagesInMemory(dataset, torch.device("cpu"))
+        return images.targets.tolist(), images.pixels
 
     def __len__(self) -> int:
-        return len(self._images)
+        return len(self._targets)
 
     def __getitem__(self, key: Key) -> tuple[Tensor, int]:
         index, seed = key
-        image = Image.fromarray(decode(self._images[index], self._uncropped))
+        image = Image.fromarray(self._pixels_of(index))
         with seeded(seed):
             return self._transform(image), self._targets[index]
 
@@ -93,7 +118,8 @@ def batches(keys: EpochKeys, images: TrainingImages, decode_workers: int, *, pin
 
 def transform_of(training: DeitTraining, preprocessing: ImagePreprocessing) -> Callable[[Image.Image], Tensor]:
     """Return timm's training transform: random crop and flip, policy, normalisation, random erasing."""
-    if preprocessing.crop is None:
+    side = training.side_of(preprocessing.crop)
+    if side is None:
         raise DeclarationError(
             "the checkpoint's preprocessing has no crop, so the size of the training images is undefined;"
             " write crop: 224, or the model's input size, into its entry"
@@ -103,7 +129,7 @@ def transform_of(training: DeitTraining, preprocessing: ImagePreprocessing) -> C
     try:
         with posterizing_to_black():
             transform: Callable[[Image.Image], Tensor] = create_transform(
-                input_size=preprocessing.crop,
+                input_size=side,
                 is_training=True,
                 auto_augment=training.auto_augment or None,
                 interpolation=interpolation,
@@ -117,6 +143,8 @@ def transform_of(training: DeitTraining, preprocessing: ImagePreprocessing) -> C
             f"timm has no augmentation {training.auto_augment!r} ({error}); auto_augment takes names such as"
             " rand-m9-mstd0.5-inc1, and an empty text for none"
         ) from error
+    if training.is_in_memory:
+        transform.transforms[0] = RandomCrop(side, padding=CROP_PADDING)  # type: ignore[attr-defined]  # a Compose
     return transform
 
 

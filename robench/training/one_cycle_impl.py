@@ -9,7 +9,9 @@ CPU and one release of torch.
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
@@ -88,6 +90,12 @@ class ImagesInMemory:
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return images (B, C, H, W) in [0, 1] and classes (B,) of the given rows."""
         return _channels_first(self._images[rows]), self.targets[rows]
+
+    def pixels(self, row: int) -> NDArray[np.uint8]:
+        """Return one image (H, W, C) in 8 bits."""
+        image = self._images[row]
+        found: NDArray[np.uint8] = (image if image.dtype == torch.uint8 else (image * 255).round().byte()).numpy()
+        return found
 
     def augmented(self, rows: Tensor, padding: int, *, flip: bool, generator: torch.Generator) -> Tensor:
         """Return randomly cropped and flipped images (B, C, H, W) in [0, 1] of the given rows, all in one step.

@@ -68,7 +68,7 @@ def test_deit_is_told_by_its_kind_and_needs_its_dataset_alone(tmp_path: Path) ->
         ("{kind: deit}", "training.dataset: missing"),
         ("{kind: deit, dataset: imagenet-1k, max_shift: 1}", "training.max_shift: unknown field 'max_shift'."),
         ("{kind: deit, dataset: imagenet-2k}", "training.dataset: unknown dataset 'imagenet-2k'."),
-        ("{kind: deit, dataset: digits}", "training.dataset: must lie in a folder of images, such as imagenet-1k"),
+        ("{kind: deit, dataset: sst2}", "training.dataset: must have images to learn from, in a folder as imagenet-1k"),
         ("{kind: deit, dataset: imagenet-1k, batch_size: 1023}", "training.batch_size: must be even"),
         ("{kind: deit, dataset: imagenet-1k, mixing_group_size: 127}", "training.mixing_group_size: must be even"),
         (

@@ -369,7 +369,7 @@ def test_what_a_broken_condition_would_have_been_is_not_guessed() -> None:
 
 def test_the_entries_of_files_have_no_field_beyond_those_of_core() -> None:
     entry = set(suites_module.SuiteEntry.__slots__)
-    made = {"columns", "lacks_dataset", "given_dataset", "all_examples"}
+    made = {"lacks_dataset", "given_dataset", "all_examples"}
     assert entry - {"dataset", "domain"} == set(Suite.__slots__) - made
     assert set(suites_module.ConditionEntry.__slots__) == set(Condition.__slots__) - {"action"}
 

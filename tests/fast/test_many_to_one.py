@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -16,7 +17,9 @@ from scipy import stats
 
 from robench.comparison import CONTROL_RENDERERS, ManyToOne, compare_with_control
 from robench.comparison.evidence import difference_over_seeds, holm
-from robench.core.errors import IncomparableError, UnknownNameError, UsageError
+from robench.core.errors import IncomparableError, IncompleteError, UnknownNameError, UsageError
+from robench.figures.gains import gains_plot
+from robench.figures.plots import SeedPanel
 from robench.store import MemoryStore
 
 NUM_EXAMPLES, NUM_SEEDS, NUM_COLUMNS = 400, 4, 3
@@ -98,6 +101,24 @@ def test_verdicts_are_of_corrected_tests_and_intervals(compared: ManyToOne) -> N
     assert compared.is_complete
     (fgsm,) = compared.arranged(["fgsm"]).columns
     assert fgsm == compared.columns[1]
+
+
+def test_the_figure_has_the_differences_of_means_and_of_seeds(compared: ManyToOne) -> None:
+    plot = gains_plot(compared)
+    assert plot.models == ("good", "bad", "close")
+    assert "from base" in plot.notes[0]
+    assert plot.notes[1] == "n = 400 examples, 4 seeds."
+    panel, gain = plot.panels[1], compared.columns[1].gains[1]
+    assert isinstance(panel, SeedPanel)
+    assert (panel.title, panel.x_label, panel.origin) == ("fgsm top-1", "difference (points)", 0)
+    row, control = panel.rows[1], OUTCOMES["base", "fgsm"].mean()
+    assert row.seeds == pytest.approx(100 * (OUTCOMES["bad", "fgsm"].mean(axis=1) - control))
+    assert (row.mean, row.low, row.high) == pytest.approx((100 * gain.difference, 100 * gain.low, 100 * gain.high))
+    untested = replace(
+        compared, columns=tuple(replace(each, gains=(), why_untested="why") for each in compared.columns)
+    )
+    with pytest.raises(IncompleteError, match="no difference to draw: why"):
+        gains_plot(untested)
 
 
 def test_a_difference_on_few_examples_is_of_these_alone() -> None:

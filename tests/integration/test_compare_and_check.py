@@ -82,18 +82,23 @@ class TestCompare:
         names = ("digits-vit", "digits-symvit", "digits-rpc-symvit")
         checkpoints = [f"{name}{seed}" for name in names for seed in ("", "@1")]
         results = tmp_path / "r"
-        library.run(FAST, checkpoints, results=results, executor="serial", audit=False, device="cpu", limit=8)
-        asked = ("compare", *names[1:], "--control", names[0], "--suite", FAST, "--results", results, "--limit", 8)
+        library.run(FAST, checkpoints, results=results, executor="serial", audit=False, device="cpu", limit=4)
+        asked = ("compare", *names[1:], "--control", names[0], "--suite", FAST, "--results", results, "--limit", 4)
         ended = robench(*asked, "--seeds", "0-1", "--pair-seeds", "--json")
         assert ended.code == 0, ended.stderr
         document = json.loads(ended.stdout)
         found = library.compare_with_control(
-            names[1:], names[0], FAST, results=results, limit=8, seeds=[0, 1], pair_seeds=True
+            names[1:], names[0], FAST, results=results, limit=4, seeds=[0, 1], pair_seeds=True
         )
         assert document["seeds"] == {name: list(of) for name, of in found.seeds.items()}
         assert [[model["p"] for model in each["models"]] for each in document["columns"]] == [
             [gain.p_value for gain in each.gains] for each in found.columns
         ]
+        figure = tmp_path / "gains.svg"
+        chosen = [each for name in names for each in ("--model", name)]
+        drawn = ("figure", "seeds", *chosen, *asked[3:], "--seeds", "0-1", "--output", figure)
+        assert robench(*drawn).code == 0
+        assert "digits-symvit" in figure.read_text()
         # Seeds 2 to 4 have no results.
         assert "'digits-vit@2'" in robench(*asked).stderr
         assert (

@@ -23,7 +23,7 @@ SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "cifar10_findings
 
 def test_every_gain_is_the_difference_of_two_reports(tmp_path: Path) -> None:
     SCRIPT["write"](tmp_path)
-    names = {"README.md", "budget.svg", "corruptions.svg", "cost.svg", "strength.md", "optimality.svg"}
+    names = {"README.md", "budget.svg", "corruptions.svg", "gains.svg", "strength.md", "optimality.svg"}
     names |= {f"leaderboard.{suffix}" for suffix in ("html", "md", "csv")}
     assert {path.name for path in tmp_path.iterdir()} == names
     rows = [
