@@ -12,7 +12,7 @@ from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.report import Cell, Estimate, Report, Row
 from robench.metrics import METRICS
 from robench.reports.headings import headings_of
-from robench.reports.notes import OF_SEEDS, grouped_notes
+from robench.reports.notes import OF_SEEDS, grouped_notes, listed
 from robench.reports.table import Table, fragment_of
 from robench.tasks import TASKS
 
@@ -27,7 +27,8 @@ def grid_of(report: Report, suites: Sequence[str] = ()) -> Table:
     """
     of_rows = grouped_notes([(_row_name(row), _notes(row)) for row in report.rows])
     of_weights = [] if all(row.seeds for row in report.rows) else [ONE_CHECKPOINT]
-    notes = tuple(clipped(note, NOTE_WIDTH) for note in (*_coverage(report), *report.notes, *of_rows, *of_weights))
+    of_columns = (*_coverage(report), *_examples(report))
+    notes = tuple(clipped(note, NOTE_WIDTH) for note in (*of_columns, *report.notes, *of_rows, *of_weights))
     flags = ["flags"] if any(row.flags is not None or row.is_attacked for row in report.rows) else []
     # Where another row is a mean over seeds.
     says_one = any(row.seeds for row in report.rows)
@@ -82,6 +83,21 @@ def _coverage(report: Report) -> Iterator[str]:
             right = TASKS[metric.task].verdict is not None
             what = "examples that are right under all of" if right else "each example in the worst of"
             yield f"{column.label}: {what} {', '.join(column.conditions)}"
+
+
+def _examples(report: Report) -> Iterator[str]:
+    """Yield a sentence on the numbers of examples, if they differ between columns."""
+    labels: dict[tuple[int, ...], list[str]] = {}
+    for column in report.columns:
+        cells = [row.cells[column.key] for row in report.rows]
+        if sizes := sorted({cell.num_examples for cell in cells if cell.estimate is not None}):
+            labels.setdefault(tuple(sizes), []).append(clipped(column.label))
+    if len(labels) > 1:
+        texts = (
+            f"{' or '.join(f'{size:,}' for size in sizes)} in {listed(labels[sizes], 'columns')}"
+            for sizes in sorted(labels)
+        )
+        yield f"columns are not all of the same examples: {'; '.join(texts)}"
 
 
 def cell_text(cell: Cell, digits: int | None = None) -> str:

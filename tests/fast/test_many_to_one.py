@@ -16,6 +16,7 @@ from presence import present
 from scipy import stats
 
 from robench.comparison import CONTROL_RENDERERS, ManyToOne, compare_with_control
+from robench.comparison.dunnett import pooled
 from robench.comparison.evidence import difference_over_seeds, holm
 from robench.core.errors import IncomparableError, IncompleteError, UnknownNameError, UsageError
 from robench.figures.gains import gains_plot
@@ -84,6 +85,29 @@ def test_differences_intervals_and_p_values_are_those_of_numpy_and_scipy(compare
     cells = [(gain.cell, compared.columns[2].control) for gain in of_robust]
     welch += [difference_over_seeds(*(present(each.estimate).of_seeds for each in pair))[1] for pair in cells]
     assert found == pytest.approx(holm(welch))
+
+
+def test_intervals_hold_for_all_models_over_other_seeds_and_other_examples() -> None:
+    rng, num_boards, rates = np.random.default_rng(7), 300, np.array([0.5, 0.5, 0.6, 0.45])
+    of_both, of_seeds = 0, 0
+    for _ in range(num_boards):
+        # Drawn anew: how hard examples are, how lucky seeds are, and how examples differ between models.
+        shared = rng.uniform(-0.1, 0.1, 100) + rng.uniform(-0.3, 0.3, (len(rates), 1, 100))
+        chances = rates[:, None, None] + rng.normal(0, 0.02, (len(rates), 3, 1)) + shared
+        outcomes = rng.random(chances.shape) < chances
+        by_seed, by_example = outcomes.mean(axis=2), outcomes.mean(axis=1)
+        spread, errors = pooled([*by_seed]), [0.0, 0.0]
+        for place in range(1, len(rates)):
+            difference = by_seed[place].mean() - by_seed[0].mean() - (rates[place] - rates[0])
+            over_examples = (by_example[place] - by_example[0]).std(ddof=1) / 10
+            error = np.hypot(spread.error(place), over_examples)
+            errors = [max(errors[0], abs(difference) / error), max(errors[1], abs(difference) / spread.error(place))]
+        of_both += errors[0] <= spread.critical(0.05)
+        of_seeds += errors[1] <= spread.critical(0.05)
+    least = 0.95 - 3 * (0.95 * 0.05 / num_boards) ** 0.5
+    assert of_both / num_boards >= least
+    # Those over seeds alone are of the same examples, and miss differences on others.
+    assert of_seeds / num_boards < least
 
 
 def test_verdicts_are_of_corrected_tests_and_intervals(compared: ManyToOne) -> None:

@@ -93,6 +93,19 @@ class TestFormats:
         with pytest.raises(ValueError, match="not JSON compliant"):
             RENDERERS["json"](report(row))
 
+    def test_numbers_of_examples_that_differ_between_columns_are_listed(self):
+        few, many = (replace(CLEAN, key=name, label=name) for name in ("few", "many"))
+        cells = {CLEAN.key: cell(), few.key: cell(num_examples=2000), many.key: cell(num_examples=600)}
+        shown = replace(report(Row(model="vit", cells=cells)), columns=(CLEAN, few, many))
+        assert "columns are not all of the same examples: 600 in clean, many; 2,000 in few" in grid_of(shown).notes
+        # A limit of one model's results is a note of its own.
+        limited = {key: cell(num_examples=100) for key in cells}
+        equal = replace(report(Row(model="vit", cells=limited), Row(model="rpc", cells=limited)), columns=shown.columns)
+        assert not [note for note in grid_of(equal).notes if "same examples" in note]
+        both = {CLEAN.key: cell(), ROBUST.key: cell()}
+        rows = Row(model="vit", cells=both), Row(model="rpc", cells={key: cell(num_examples=100) for key in both})
+        assert not [note for note in grid_of(report(*rows)).notes if "same examples" in note]
+
     def test_models_whose_attacks_are_compared_alone_are_not_audited(self):
         row = Row(model="vit", cells={CLEAN.key: cell(), ROBUST.key: cell()}, flags=())
         rows = (row, replace(row, model="rpc", is_audited=True), replace(row, model="fan", flags=None))
