@@ -60,7 +60,7 @@ def power_of(column: ControlledColumn) -> str:
     assert column.detectable is not None
     bounds = detectable_text(*column.detectable, column.unit)
     unit = "points" if column.unit in ("share", "ratio") else f"({column.unit})"
-    return f"{clipped(column.column.label)}: a true difference of {bounds} {unit} is found with 80 % power."
+    return f"{clipped(column.column.label)}: the test finds a true difference of {bounds} {unit} with 80 % power."
 
 
 def method_of(found: ManyToOne) -> str:

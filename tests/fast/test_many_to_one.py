@@ -210,7 +210,7 @@ def test_a_column_that_a_seed_lacks_is_not_tested() -> None:
 
 def test_documents_have_sizes_tests_power_and_warnings(compared: ManyToOne) -> None:
     text = CONTROL_RENDERERS["text"](compared)
-    assert "fgsm top-1: a true difference of" in text
+    assert "fgsm top-1: the test finds a true difference of" in text
     assert "cover training seeds and examples" in text
     document = json.loads(CONTROL_RENDERERS["json"](compared))
     clean = document["columns"][0]
