@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from results_pages import PAGES
+from scipy import stats
 
 from robench.declare import read_registry, shipped_registry
 from robench.training.history import history_path, read_history
@@ -74,7 +75,7 @@ def test_clean_accuracies_are_within_5_points_of_softmax() -> None:
     """Of models that are trained on clean images."""
     softmax = ENTRIES["cifar10-vit"].expected["top1_accuracy"]
     for name in PUBLISHED:
-        if "adversarial" not in name:
+        if not ("adversarial" in name or "noise" in name):
             assert ENTRIES[name].expected["top1_accuracy"] == pytest.approx(softmax, abs=0.05), name
 
 
@@ -291,6 +292,34 @@ class TestAttention:
         assert "47 to 70 % are right" in self.text
         assert (int(min(each.min() for each in patches)), round(max(each.max() for each in patches))) == (47, 70)
         assert abs(patches[0].mean() - patches[1].mean()) < 0.5
+
+
+def test_proattention_with_softmaxs_weights_is_what_the_leaderboard_says() -> None:
+    (text,) = re.findall(r"### ProAttention with the weights of softmax\n(.*?)\n### ", PAGE, re.DOTALL)
+    softmax, plugged = (ENTRIES[name] for name in ("cifar10-vit", PLUGGED))
+    for seed in ("", "@1", "@2"):
+        ours, theirs = (ENTRIES[f"{name}{seed}"].weights for name in (PLUGGED, "cifar10-vit"))
+        assert (ours.uri, ours.sha256) == (theirs.uri, theirs.sha256)
+    assert fields_that_differ(softmax.architecture, plugged.architecture) == {"attention"}
+    with (REPORT / "leaderboard.csv").open(newline="") as file:
+        values = {
+            (row["model"], row["column"]): 100 * float(row["value"])
+            for row in csv.DictReader(file)
+            if row["suite"] == "cifar10-adv" and row["num_examples"] == "2000" and row["value"] and not row["seeds"]
+        }
+    labels = {"clean": "clean", "PGD 1/255": "pgd-1", "PGD 2/255": "pgd-2"}
+    for label, condition in labels.items():
+        of_softmax, of_plugged = (
+            [values[f"{name}{seed}", f"{condition}/top1_accuracy"] for seed in ("", "@1", "@2")]
+            for name in ("cifar10-vit", PLUGGED)
+        )
+        found = stats.ttest_ind(of_plugged, of_softmax, equal_var=False)
+        low, high = found.confidence_interval()
+        difference = np.mean(of_plugged) - np.mean(of_softmax)
+        (cells,) = re.findall(rf"^\| {label} \| (.*), p = (\S+) \|$", text, re.MULTILINE)
+        numbers = [float(each) for each in re.findall(r"[-+]?\d+\.\d", cells[0])]
+        assert numbers == pytest.approx([np.mean(of_softmax), np.mean(of_plugged), difference, low, high], abs=0.0501)
+        assert cells[1] == f"{14 * found.pvalue:.2g}"
 
 
 def test_how_strong_attacks_are_is_what_the_tables_say() -> None:
