@@ -237,8 +237,10 @@ def check_names(context: click.Context) -> None:
         conditions = {condition.name for condition in suite.conditions}
         named = given.get("conditions") or ([given["condition"]] if given.get("condition") else [])
         assert conditions.issuperset(named), f"{suite.name} has no condition {named}"
-    first = [given[name] for name in ("first", "second", "model") if isinstance(given.get(name), str)]
-    find_checkpoints(models_of_registry([*first, *(given.get("models") or ())], registries), registries)
+    first = [given[name] for name in ("control", "model") if isinstance(given.get(name), str)]
+    # Of ``compare`` alone, ``names`` are models.
+    compared = given["names"] if context.command.name == "compare" else ()
+    find_checkpoints(models_of_registry([*first, *compared, *(given.get("models") or ())], registries), registries)
     if context.command.name == "train":
         find_checkpoints(given["names"], registries)
     if context.command.name == "table":

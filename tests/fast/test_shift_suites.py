@@ -1,6 +1,7 @@
 """The suites of corruptions and natural shifts: as written by their script, and what they hold."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,22 @@ def suite(name: str):
 
 
 def test_the_script_writes_every_suite_of_corruptions() -> None:
-    assert shift_suites.texts().keys() == {f"{name}.yaml" for name in TYPES}
+    assert shift_suites.texts().keys() == {f"{name}.yaml" for name in (*TYPES, "cifar10-2")}
+
+
+def test_the_second_edition_has_the_corruptions_of_the_first_on_a_thousand_images() -> None:
+    whole, found = suite("cifar10-c").conditions[1:], suite("cifar10-2").conditions
+    corrupted = [each for each in found if corrupted_of(each)]
+    assert [replace(each, num_examples=1000) for each in whole] == corrupted
+    assert [each.name for each in found[: -len(corrupted)]] == ["clean", "clean-2000", "pgd-1", "apgd-1"]
+    attacks = {each.name: each for name in ("cifar10-adv", "cifar10-autoattack") for each in suite(name).conditions}
+    for each in found[2:4]:
+        assert each == replace(attacks[each.name], num_examples=2000)
+    assert [column.key for column in suite("cifar10-2").columns] == [
+        "clean/top1_accuracy",
+        "cifar-10-c-live/mean_top1_accuracy",
+        "linf-1/255/robust_accuracy",
+    ]
 
 
 @pytest.mark.parametrize("name", TYPES)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from torch import Tensor, nn
 
@@ -90,4 +91,5 @@ def test_distances_are_those_of_a_loop(num_tokens: int, layout: TokenLayout) -> 
         for i in range(num_tokens)
     ]
     geometry = Geometry(dim=4, num_heads=2, num_tokens=num_tokens, depth=1, layer=0, layout=layout)
-    assert geometry.distances().tolist() == wanted
+    # Square roots differ in the last bit between kinds of CPU.
+    np.testing.assert_allclose(geometry.distances(), wanted, rtol=1e-14, atol=0)
