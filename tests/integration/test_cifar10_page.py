@@ -182,8 +182,10 @@ class TestFindings:
             assert form.format(100 * kept, 100 * clean) in self.text
         assert len(self.text.split("| RPC |")[1].split()) < 300
         checks = (REPORT / "README.md").read_text()
-        (number,) = re.findall(r"(\d+) checks were made, and 0 raise a doubt", checks)
-        assert f"None of {int(number):,} checks, audits included, raises a doubt" in self.text
+        (number,) = re.findall(r"(\d+) checks were made, and 1 raise a doubt", checks)
+        assert f"Of {int(number):,} checks, audits included, one raises a doubt (ProAttention, below)" in self.text
+        (doubt,) = re.findall(rf"^- {PLUGGED}@2, cifar10-adv: margins change by (\S+)% more than", checks, re.MULTILINE)
+        assert f"margins change by {doubt} % more than gradients explain" in PAGE
         assert "without an audit" not in checks
 
     def test_transferred_examples(self) -> None:
