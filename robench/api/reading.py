@@ -33,7 +33,7 @@ from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, Precision
 from robench.core.suite import Suite
 from robench.costs.stored import stored_costs
-from robench.declare import read_registries, seeds_of_models, training_seeds
+from robench.declare import read_registries, seeds_of_models
 from robench.declare.document import document_from_python
 from robench.declare.printed import PublishedTable
 from robench.declare.yaml_source import read_yaml
@@ -233,7 +233,7 @@ def compare(
     """
     registries = registries_of(registry)
     suites = suites_of(suite, registries, dataset, all_examples=all_examples)
-    seeds = seeds_of_models((first, second), registries) if all_seeds else None
+    seeds = [[*of] for of in seeds_of_models((first, second), registries)] if all_seeds else None
     return compare_models(suites, kept_in(results), first, second, limit=limit, seed=seed, seeds=seeds)
 
 
@@ -262,15 +262,14 @@ def compare_with_control(
     """
     registries = registries_of(registry)
     names = (control, *(name for name in models if name != control))
-    of_seeds = dict(zip(names, seeds_of_models(names, registries, seeds), strict=True))
     return compare_many(
         suites_of(suite, registries, dataset, all_examples=all_examples),
         kept_in(results),
         control,
-        of_seeds,
+        dict(zip(names, seeds_of_models(names, registries, seeds), strict=True)),
         limit=limit,
         seed=seed,
-        paired_by=training_seeds([each for of in of_seeds.values() for each in of], registries) if pair_seeds else None,
+        are_paired=pair_seeds,
     )
 
 

@@ -215,18 +215,20 @@ def compare_command(
     from robench.reports.table import with_labels
 
     if control is not None:
-        _check_options({"--flipped": flipped}, "is for two models; leave out --control")
+        if flipped:
+            raise UsageError("--flipped is for two models; leave out --control")
         found = selection.compared_with(control, names, seeds, pair_seeds=pair_seeds).arranged(columns)
         labels = {each.column.key: each.column.label for each in found.columns}
         found = replace(found, style=with_labels(style, labels, table_of_many(found).texts))
         out_document(CONTROL_RENDERERS[FORMATS[format_name]](found))
         return 0
-    _check_options({"--pair-seeds": pair_seeds}, "needs --control")
+    if pair_seeds:
+        raise UsageError("--pair-seeds needs --control")
     if len(names) != 2:
         raise UsageError(f"two models are compared, got {len(names)}; compare several with one by --control MODEL")
     of_seeds = None
     if selection.all_seeds or seeds is not None:
-        of_seeds = seeds_of_models(names, selection.registries, seeds)
+        of_seeds = [[*of] for of in seeds_of_models(names, selection.registries, seeds)]
     comparison = compare_models(
         selection.found_suites(),
         selection.store(),
@@ -239,9 +241,3 @@ def compare_command(
     comparison = replace(comparison, style=with_labels(style, labels, table_of(comparison).texts))
     out_document(RENDERERS[FORMATS[format_name]](comparison, flipped=flipped))
     return 0
-
-
-def _check_options(given: Mapping[str, bool], why_not: str) -> None:
-    for name, is_given in given.items():
-        if is_given:
-            raise UsageError(f"{name} {why_not}")

@@ -146,19 +146,17 @@ class Selection:
         ``seeds`` are the compared ones, None for all; ``pair_seeds`` pairs equal ones.
         """
         from robench.comparison import compare_with_control
-        from robench.declare import seeds_of_models, training_seeds
+        from robench.declare import seeds_of_models
 
-        models = [name for name in models_of_registry(names, self.registries) if name != control]
-        found = seeds_of_models((control, *models), self.registries, seeds)
-        every = [each for of in found for each in of]
+        models = (control, *(name for name in models_of_registry(names, self.registries) if name != control))
         return compare_with_control(
             self.found_suites(),
             self.store(),
             control,
-            dict(zip((control, *models), found, strict=True)),
+            dict(zip(models, seeds_of_models(models, self.registries, seeds), strict=True)),
             limit=self.limit,
             seed=self.seed,
-            paired_by=training_seeds(every, self.registries) if pair_seeds else None,
+            are_paired=pair_seeds,
         )
 
     def counts(self, models: Sequence[str]) -> dict[str, Counts]:

@@ -102,11 +102,6 @@ class ControlledColumn:
     variance_ratio: float = 1.0
     p_of_ratio: float = 1.0
 
-    @property
-    def has_unequal_variances(self) -> bool:
-        """Return whether the largest variance over seeds is over four times the smallest."""
-        return self.variance_ratio > MOST_RATIO
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManyToOne:
@@ -148,7 +143,7 @@ class ManyToOne:
         found = [
             f"{clipped(each.column.label)} ({each.variance_ratio:.0f} times, p = {each.p_of_ratio:.2g})"
             for each in self.columns
-            if each.has_unequal_variances
+            if each.variance_ratio > MOST_RATIO
         ]
         if not found:
             return None
@@ -179,11 +174,11 @@ def compare_with_control(
     suites: Sequence[Suite],
     store: Store,
     control: str,
-    seeds: Mapping[str, Sequence[str]],
+    seeds: Mapping[str, Mapping[str, int | None]],
     *,
     limit: int | None = None,
     seed: int | None = None,
-    paired_by: Mapping[str, int | None] | None = None,
+    are_paired: bool = False,
 ) -> ManyToOne:
     """Compare the means over training seeds of several models with a control's, on every column of the suites.
 
@@ -191,10 +186,10 @@ def compare_with_control(
         suites: suites whose columns are compared.
         store: stored results.
         control: name of the control.
-        seeds: names of the checkpoints of each model's training seeds, the control's included.
+        seeds: checkpoints of each model, the control's included, with their training seeds; None for unknown ones.
         limit: number of first examples, as of reports.
         seed: seed of draws, likewise.
-        paired_by: training seed of each checkpoint, to pair equal ones of all models; None for independent seeds.
+        are_paired: pair equal training seeds, which all models must have.
 
     Raises:
         UsageError: fewer than two models beside the control, or two seeds of each; two seeds have equal weights; or
@@ -203,7 +198,7 @@ def compare_with_control(
         IncomparableError: the models were measured on different data.
         StoreError: a file cannot be read, or is of a later robench.
     """
-    checkpoints = _checked(control, seeds, paired_by)
+    checkpoints = _checked(control, seeds, are_paired=are_paired)
     columns: list[ControlledColumn] = []
     measured: list[ModelResults] = []
     drawn_with: dict[int, None] = {}
@@ -216,7 +211,7 @@ def compare_with_control(
             for each in of:
                 check_same_data(found[control][0], each)
             measured += of
-        columns += [_column(suite, each, found, are_paired=paired_by is not None) for each in suite.columns]
+        columns += [_column(suite, each, found, are_paired=are_paired) for each in suite.columns]
         drawn_with[wanted_seed] = None
     columns = _with_welch(columns)
     provenances = [provenance for each in measured for provenance in each.provenances]
@@ -229,14 +224,14 @@ def compare_with_control(
         notes=tuple(dict.fromkeys(note for each in measured for note in each.notes)),
         provenance=provenance_of(provenances, next(iter(drawn_with)), [INTERVAL])
         | {"seed": ", ".join(map(str, drawn_with))},
-        are_paired=paired_by is not None,
+        are_paired=are_paired,
         limit=limit,
         all_examples=any(suite.all_examples for suite in suites),
     )
 
 
 def _checked(
-    control: str, seeds: Mapping[str, Sequence[str]], paired_by: Mapping[str, int | None] | None
+    control: str, seeds: Mapping[str, Mapping[str, int | None]], *, are_paired: bool
 ) -> dict[str, tuple[str, ...]]:
     """Return the checkpoints of each model, the control first; paired ones in the order of seeds that all have."""
     models = [name for name in seeds if name != control]
@@ -247,10 +242,10 @@ def _checked(
         )
     checkpoints = {name: tuple(seeds[name]) for name in (control, *models)}
     check_seeds([*checkpoints.values()])
-    if paired_by is None:
+    if not are_paired:
         return checkpoints
     found = {
-        name: sorted((number, each) for each in of if (number := paired_by.get(each)) is not None)
+        name: sorted((number, each) for each in of if (number := seeds[name][each]) is not None)
         for name, of in checkpoints.items()
     }
     numbers = {name: [number for number, _ in of] for name, of in found.items()}

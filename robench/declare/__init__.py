@@ -7,7 +7,6 @@ from robench.declare.lookup import (
     find_suites,
     read_registries,
     seeds_of_models,
-    training_seeds,
     validate_file,
 )
 from robench.declare.published import load_published, published_tables, read_published
@@ -40,6 +39,5 @@ __all__ = [
     "shipped_folder",
     "shipped_registry",
     "shipped_suites",
-    "training_seeds",
     "validate_file",
 ]

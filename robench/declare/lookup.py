@@ -118,28 +118,21 @@ def find_checkpoints(
 
 def seeds_of_models(
     names: Sequence[str], registry_files: Sequence[Path] = (), seeds: Collection[int] | None = None
-) -> list[list[str]]:
-    """Return the names of the checkpoints of all training seeds of each model; raises like ``find_checkpoints``.
+) -> list[dict[str, int | None]]:
+    """Return the checkpoints of all training seeds of each model, with their seeds; raises like ``find_checkpoints``.
 
-    ``seeds`` are the wanted ones, by their recipes; UsageError if a model has none of them.
+    A seed is None where no recipe says it. ``seeds`` are the wanted ones; UsageError if a model has none of them.
     """
     found = []
     for name in names:
-        known = training_seeds(
-            [each.name for each in find_checkpoints([name], registry_files, all_seeds=True)], registry_files
-        )
-        chosen = [each for each, seed in known.items() if seeds is None or seed in seeds]
+        checkpoints = find_checkpoints([name], registry_files, all_seeds=True)
+        known = {each.name: None if each.training is None else each.training.seed for each in checkpoints}
+        chosen = {each: seed for each, seed in known.items() if seeds is None or seed in seeds}
         if not chosen:
             have = ", ".join(str(seed) for seed in known.values() if seed is not None) or "none that is known"
             raise UsageError(f"{name} has none of the wanted training seeds; it has {have}")
         found.append(chosen)
     return found
-
-
-def training_seeds(names: Sequence[str], registry_files: Sequence[Path] = ()) -> dict[str, int | None]:
-    """Return the training seed of each checkpoint, None where no recipe says it; raises like ``find_checkpoints``."""
-    checkpoints = find_checkpoints(names, registry_files)
-    return {each.name: None if each.training is None else each.training.seed for each in checkpoints}
 
 
 def read_registries(registry_files: Sequence[Path] = ()) -> dict[str, Checkpoint]:

@@ -26,7 +26,9 @@ from robench.store import MemoryStore
 NUM_EXAMPLES, NUM_SEEDS, NUM_COLUMNS = 400, 4, 3
 # Rates of right examples, clean and under FGSM.
 RATES = {"base": (0.6, 0.3), "good": (0.9, 0.6), "bad": (0.6, 0.05), "close": (0.62, 0.3)}
-SEEDS = {name: tuple(f"{name}@{seed}" if seed else name for seed in range(NUM_SEEDS)) for name in RATES}
+SEEDS: dict[str, dict[str, int | None]] = {
+    name: {f"{name}@{seed}" if seed else name: seed for seed in range(NUM_SEEDS)} for name in RATES
+}
 
 
 def outcomes_of_seeds() -> dict[tuple[str, str], NDArray[np.bool_]]:
@@ -146,7 +148,7 @@ def test_the_figure_has_the_differences_of_means_and_of_seeds(compared: ManyToOn
 
 
 def test_a_difference_on_few_examples_is_of_these_alone() -> None:
-    store, seeds = MemoryStore(), {name: (name, f"{name}@1", f"{name}@2") for name in ("base", "one", "two")}
+    store, seeds = MemoryStore(), {name: {name: 0, f"{name}@1": 1, f"{name}@2": 2} for name in ("base", "one", "two")}
     # On ten examples all seeds agree but one: three more right, with an interval over examples that has a zero.
     texts = {"base": "1111000000", "one": "1110111100", "two": "1111000000"}
     for (name, of), condition in product(seeds.items(), (CLEAN, FGSM)):
@@ -160,18 +162,17 @@ def test_a_difference_on_few_examples_is_of_these_alone() -> None:
 
 def test_equal_seeds_are_paired_by_their_recipes() -> None:
     store = store_of_seeds()
-    by_seed = {each: seed for of in SEEDS.values() for seed, each in enumerate(of)}
-    paired = compare_with_control([SUITE], store, "base", SEEDS, paired_by=by_seed)
+    paired = compare_with_control([SUITE], store, "base", SEEDS, are_paired=True)
     scores = np.array([OUTCOMES[name, "clean"].mean(axis=1) for name in RATES])
     residuals = scores - scores.mean(axis=1, keepdims=True) - scores.mean(axis=0) + scores.mean()
     spread = present(paired.columns[0].pooled)
     assert (spread.std, spread.freedom) == (pytest.approx(np.sqrt((residuals**2).sum() / 9)), 9)
     assert "of paired seeds" in CONTROL_RENDERERS["text"](paired)
     # The order in which seeds are named does not matter, their numbers do.
-    turned = SEEDS | {"good": SEEDS["good"][::-1]}
-    assert compare_with_control([SUITE], store, "base", turned, paired_by=by_seed).columns == paired.columns
+    turned = SEEDS | {"good": dict(reversed(SEEDS["good"].items()))}
+    assert compare_with_control([SUITE], store, "base", turned, are_paired=True).columns == paired.columns
     with pytest.raises(UsageError, match="base has 0, 1, 2, 3, good 0, 1, 2, 7; leave out --pair-seeds"):
-        compare_with_control([SUITE], store, "base", SEEDS, paired_by=by_seed | {"good@3": 7})
+        compare_with_control([SUITE], store, "base", SEEDS | {"good": SEEDS["good"] | {"good@3": 7}}, are_paired=True)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +183,7 @@ def test_equal_seeds_are_paired_by_their_recipes() -> None:
             UsageError,
             "two models or more beside the control",
         ),
-        ({"seeds": SEEDS | {"bad": ("bad",)}}, UsageError, "bad has one training"),
+        ({"seeds": SEEDS | {"bad": {"bad": 0}}}, UsageError, "bad has one training"),
         ({"without": ("good@2",)}, UnknownNameError, "good@2"),
         ({"more": {"data": "other"}}, IncomparableError, "measure both on the same data"),
         ({"more": {"weights": "b", "tensors": "equal"}}, UsageError, "has the weights of"),

@@ -11,7 +11,7 @@ from paired_records import CLEAN, record
 
 import robench
 from robench.core.records import Manifest, Record
-from robench.declare import training_seeds
+from robench.declare import find_checkpoints
 from robench.papers.archive import unpacked
 from robench.reports.selection import needs
 from robench.store import FolderStore
@@ -50,7 +50,9 @@ def test_no_record_of_its_new_seeds_is_older_than_the_protocol() -> None:
         primary = [each for each in FolderStore(folder).manifests() if wanted(each.shard)]
     # The first edition has the same attack, of its own seeds.
     assert primary
-    assert too_early(primary, training_seeds({each.shard.checkpoint: None for each in primary}), stated) == []
+    checkpoints = find_checkpoints([each.shard.checkpoint for each in primary])
+    seeds = {each.name: None if each.training is None else each.training.seed for each in checkpoints}
+    assert too_early(primary, seeds, stated) == []
 
 
 @pytest.mark.parametrize(
