@@ -287,6 +287,19 @@ class _Side:
         return sqrt(self.of_examples + control.of_examples)
 
 
+def error_over_examples(first: Sequence[ModelResults], second: Sequence[ModelResults], column: Column) -> float | None:
+    """Return the standard error over examples of the difference of two models' means over seeds, in their unit.
+
+    None if a seed has no number or interval. Means over the same examples are paired.
+    """
+    found = {"first": first, "second": second}
+    cells = {name: mean_cell([each.cell(column) for each in of]) for name, of in found.items()}
+    if any(cell.estimate is None for cell in cells.values()):
+        return None
+    one, other = _sides(column, found, cells)
+    return one.error_beside(other)
+
+
 def _column(
     suite: Suite, column: Column, found: Mapping[str, Sequence[ModelResults]], *, are_paired: bool
 ) -> ControlledColumn:

@@ -76,7 +76,9 @@ class Basis:
     Attributes:
         reports: with means over seeds; suites without results are left out.
         of_authors: the authors' own weights, by entry; their row comes before that of other trainings.
-        differences: finds the difference of two models in a column over the same examples, of single checkpoints.
+        differences: finds the difference of two models in a column over the same examples, of single checkpoints, by
+            the names of suite, models and column; ``errors``: the standard error over examples of the difference of
+            their means over seeds, likewise.
         registries: further registry files, named in commands.
         costs: the latest first.
     """
@@ -86,6 +88,7 @@ class Basis:
     checkpoints: Mapping[str, Checkpoint]
     of_authors: Mapping[str, AuthorsWeights] = field(default_factory=dict)
     differences: Callable[[str, str, str, str], Difference | None] | None = None
+    errors: Callable[[str, str, str, str], float | None] | None = None
     registries: Sequence[Path] = ()
     counts: CountsOfModels = field(default_factory=shipped_counts)
     costs: Sequence[StoredCost] = ()

@@ -1,10 +1,11 @@
 """Verdicts on claims: a row's printed gain over its baseline in one column, beside the gain that was measured.
 
-Gains are differences in the printed unit, positive where the row is better. Over training seeds, the interval of the
-measured gain is Welch's at level 1 - 0.05/k, k being all claims of the row, measured or not. Where the printed gain
-itself is compared, the standard error has the paper's own runs as well, s sqrt(2/n + 2/m), and the print may have been
-rounded. In a row without a true gain, at least one claim is supported with probability 2.5 % at most, and in a row
-whose gains are as printed, at least one is called smaller with 2.5 % at most.
+Gains are differences in the printed unit, positive where the row is better. The interval of a gain over training seeds
+covers other seeds and other examples: half its width is the root of the sum of the squares of those of Welch's
+interval and of the mean paired difference over examples, at level 1 - 0.05/k, k being all claims of the row, measured
+or not. Where the printed gain itself is compared, the variance over seeds has the paper's own runs as well,
+s^2 (2/n + 2/m), and the print may have been rounded. In a row without a true gain, at least one claim is supported with
+probability 2.5 % at most, and in a row whose gains are as printed, at least one is called smaller with 2.5 % at most.
 """
 
 from collections import Counter
@@ -19,10 +20,10 @@ from robench.comparison.spread import (
     POWER,
     Seeds,
     fewest,
+    half_width,
     power,
     seeds_text,
     std_range,
-    student,
     welch,
 )
 from robench.declare.printed import PrintedClaim, PublishedTable, Reading
@@ -144,7 +145,8 @@ def _in_reading(
     if cost is not None:
         found = _of_counts(printed, sign, row, baseline)
     elif min(len(row.seeds), len(baseline.seeds)) >= FEWEST_SEEDS:
-        found = judged_gain(printed, row.seeds.times(sign), baseline.seeds.times(sign))
+        error = _error_over_examples(claim, basis)
+        found = judged_gain(printed, row.seeds.times(sign), baseline.seeds.times(sign), error)
     else:
         found = _of_weights(printed, sign, claim, row, baseline, basis)
     raised = dict.fromkeys((*row.raised, *baseline.raised))
@@ -176,29 +178,53 @@ def _of_weights(
 ) -> ClaimVerdict:
     """Return the verdict on single checkpoints, whose examples are paired where both are measured on the same."""
     assert row.measured is not None and baseline.measured is not None  # noqa: PT018  # they have verdicts
-    cell, other = claim.cell, claim.baseline
     bounds: list[float | None] = [None, None]
-    is_one_column = cell.suite == other.suite and cell.column_key == other.column_key is not None
-    if basis.differences is not None and is_one_column and row.num_seeds == baseline.num_seeds == 1:
-        assert cell.suite is not None and cell.model is not None  # noqa: PT018  # it is measured
-        assert other.model is not None and cell.column_key is not None  # noqa: PT018  # likewise
-        difference = basis.differences(cell.suite, cell.model, other.model, cell.column_key)
+    names = _in_one_column(claim)
+    if basis.differences is not None and names is not None and row.num_seeds == baseline.num_seeds == 1:
+        difference = basis.differences(*names)
         if difference is not None:
-            scale = sign * (100 if cell.unit == PER_CENT else 1) * (-1 if cell.complement else 1)
+            scale = sign * _scale(claim) * (-1 if claim.cell.complement else 1)
             bounds = [None if bound is None else scale * bound for bound in (difference.low, difference.high)]
             bounds = bounds[::-1] if scale < 0 else bounds
     gain = sign * (row.measured - baseline.measured)
     return judged_on_examples(printed, gain, bounds[0], bounds[1], min(row.num_seeds, baseline.num_seeds))
 
 
-def judged_gain(printed: PrintedGain, row: Seeds, baseline: Seeds) -> ClaimVerdict:
-    """Return the verdict on a gain over three or more training seeds of both; larger numbers are better."""
+def _error_over_examples(claim: PrintedClaim, basis: Basis) -> float | None:
+    """Return the standard error of a gain over examples, in the printed unit; None where unknown."""
+    names = _in_one_column(claim)
+    error = None if basis.errors is None or names is None else basis.errors(*names)
+    return None if error is None else _scale(claim) * error
+
+
+def _in_one_column(claim: PrintedClaim) -> tuple[str, str, str, str] | None:
+    """Return the suite, both models and the column of a measured claim; None if it is of two columns."""
+    cell, other = claim.cell, claim.baseline
+    if cell.suite != other.suite or cell.column_key is None or cell.column_key != other.column_key:
+        return None
+    assert cell.suite is not None and cell.model is not None and other.model is not None  # noqa: PT018  # it is measured
+    return cell.suite, cell.model, other.model, cell.column_key
+
+
+def _scale(claim: PrintedClaim) -> int:
+    return 100 if claim.cell.unit == PER_CENT else 1
+
+
+def judged_gain(
+    printed: PrintedGain, row: Seeds, baseline: Seeds, error_over_examples: float | None = None
+) -> ClaimVerdict:
+    """Return the verdict on a gain over three or more training seeds of both; larger numbers are better.
+
+    ``error_over_examples`` is the gain's standard error over examples; without it the interval is over seeds alone.
+    """
     assert min(len(row), len(baseline)) >= FEWEST_SEEDS
-    name, (gain, low, high), includes_printed = compared_gain(printed, row, baseline)
+    error = error_over_examples or 0.0
+    name, (gain, low, high), includes_printed = compared_gain(printed, row, baseline, error)
     counts = f"{len(row)} seeds of each" if len(row) == len(baseline) else f"{len(row)} and {len(baseline)} seeds"
-    reason = f"measured gain {signed(gain)} [{signed(low)}, {signed(high)}] over {counts}"
+    covered = f"{counts} alone" if error_over_examples is None else f"{counts} and examples"
+    reason = f"measured gain {signed(gain)} [{signed(low)}, {signed(high)}] over {covered}"
     if name == "undecided":
-        reason += f"; {_power_text(printed, row, baseline)}"
+        reason += f"; {_power_text(printed, row, baseline, error)}"
     elif name in ("supported", "contradicted"):
         reason += (
             f"; the printed {signed(printed.gain)} is {'within' if includes_printed else 'outside'} what it allows"
@@ -214,15 +240,14 @@ def judged_gain(printed: PrintedGain, row: Seeds, baseline: Seeds) -> ClaimVerdi
 
 
 def compared_gain(
-    printed: PrintedGain, row: Seeds, baseline: Seeds
+    printed: PrintedGain, row: Seeds, baseline: Seeds, error_over_examples: float = 0.0
 ) -> tuple[ClaimVerdictName, tuple[float, float, float], bool]:
     """Return verdict, measured gain with its bounds, and whether it allows the printed gain; see ``judged_gain``."""
     gain = row.mean - baseline.mean
-    error, freedom = welch(row, baseline)
-    half_width = student(freedom, 1 - printed.alpha / 2) * error
-    low, high = gain - half_width, gain + half_width
-    error, freedom = welch(row, baseline, printed.runs)
-    allowed = student(freedom, 1 - printed.alpha / 2) * error + printed.rounding
+    found, allowed = (
+        half_width(*welch(row, baseline, runs), printed.alpha, error_over_examples) for runs in (None, printed.runs)
+    )
+    low, high, allowed = gain - found, gain + found, allowed + printed.rounding
     includes_printed = abs(gain - printed.gain) <= allowed
     name: ClaimVerdictName
     if low <= 0 <= high:
@@ -244,18 +269,22 @@ def judged_on_examples(
     return ClaimVerdict(name="one seed", reason=reason, gain=gain, low=low, high=high, num_seeds=num_seeds)
 
 
-def _power_text(printed: PrintedGain, row: Seeds, baseline: Seeds) -> str:
-    """Return the power to find the printed gain, and the seeds that it takes, over the interval of the deviation."""
+def _power_text(printed: PrintedGain, row: Seeds, baseline: Seeds, error: float) -> str:
+    """Return the power to find the printed gain, and the seeds that it takes, over the interval of the deviation.
+
+    ``error`` is that over examples, which more seeds do not reduce.
+    """
     pooled = sqrt(
         ((len(row) - 1) * row.std**2 + (len(baseline) - 1) * baseline.std**2) / (len(row) + len(baseline) - 2)
     )
     smallest, largest = std_range(pooled, len(row) + len(baseline) - 2)
     count = min(len(row), len(baseline))
-    chances = [power(printed.gain, std, count, printed.alpha) for std in (largest, smallest)]
-    needed = [
-        fewest(lambda number, std=std: power(printed.gain, std, number, printed.alpha) >= POWER)  # type: ignore[misc]
-        for std in (smallest, largest)
-    ]
+
+    def chance(std: float, number: int) -> float:
+        return power(printed.gain, std, number, printed.alpha, error)
+
+    chances = [chance(std, count) for std in (largest, smallest)]
+    needed = [fewest(lambda number, std=std: chance(std, number) >= POWER) for std in (smallest, largest)]  # type: ignore[misc]
     return (
         f"the printed {signed(printed.gain)} would be found with a power of {100 * chances[0]:.0f} to"
         f" {100 * chances[1]:.0f} % at {count} seeds; {100 * POWER:.0f} % takes {seeds_text(*needed)} of each"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from robench.comparison.compare import compare_column
 from robench.comparison.evidence import Difference
+from robench.comparison.many_to_one import error_over_examples
 from robench.core.checkpoint import Checkpoint, entry_name
 from robench.core.errors import IncomparableError, UsageError
 from robench.core.protocols import Store
@@ -208,6 +209,7 @@ def _basis(
         of_authors=measured.authors.weights,
         registries=registries,
         differences=partial(_difference, measured, reports, store),
+        errors=partial(_error, measured, reports, store),
         costs=costs,
     )
 
@@ -229,3 +231,17 @@ def _difference(
         return compare_column([one], [other], column).difference
     except IncomparableError:
         return None
+
+
+def _error(
+    measured: Measured, reports: Mapping[str, Report], store: Store, suite: str, first: str, second: str, key: str
+) -> float | None:
+    """Return the standard error over examples of the difference of two entries' means over seeds; None if unknown."""
+    found = measured.suites[suite]
+    column = next(each for each in found.columns if each.key == key)
+    results = Stored(found, store, None, found.seed)
+    seeds = {row.model: row.seeds for row in reports[suite].rows if row.seeds}
+    one, other = (
+        [results_of(found, results, name, measured.limit) for name in seeds[each]] for each in (first, second)
+    )
+    return error_over_examples(one, other, column)

@@ -16,11 +16,15 @@ from presence import present
 from scipy import stats
 
 from robench.comparison import CONTROL_RENDERERS, ManyToOne, compare_with_control
+from robench.comparison.compare import known_results
 from robench.comparison.dunnett import pooled
 from robench.comparison.evidence import difference_over_seeds, holm
+from robench.comparison.many_to_one import error_over_examples
 from robench.core.errors import IncomparableError, IncompleteError, UnknownNameError, UsageError
+from robench.core.report import Cell
 from robench.figures.gains import gains_plot
 from robench.figures.plots import SeedPanel
+from robench.reports.results import Stored
 from robench.store import MemoryStore
 
 NUM_EXAMPLES, NUM_SEEDS, NUM_COLUMNS = 400, 4, 3
@@ -87,6 +91,20 @@ def test_differences_intervals_and_p_values_are_those_of_numpy_and_scipy(compare
     cells = [(gain.cell, compared.columns[2].control) for gain in of_robust]
     welch += [difference_over_seeds(*(present(each.estimate).of_seeds for each in pair))[1] for pair in cells]
     assert found == pytest.approx(holm(welch))
+
+
+def test_the_error_over_examples_is_that_of_paired_means_over_seeds() -> None:
+    store = store_of_seeds()
+    sides = [
+        [known_results(SUITE, Stored(SUITE, store, None, 0), each, None) for each in SEEDS[name]] for name in RATES
+    ]
+    for column, condition in zip(SUITE.columns[:2], ("clean", "fgsm"), strict=True):
+        by_example = OUTCOMES["good", condition].mean(axis=0) - OUTCOMES["base", condition].mean(axis=0)
+        found = error_over_examples(sides[1], sides[0], column)
+        assert found == pytest.approx(by_example.std(ddof=1) / np.sqrt(NUM_EXAMPLES))
+    column, row = SUITE.columns[0], sides[1][0].row
+    lacking = replace(row, cells={column.key: Cell(estimate=None, num_examples=0, missing=1)})
+    assert error_over_examples([replace(sides[1][0], row=lacking), *sides[1][1:]], sides[0], column) is None
 
 
 def test_intervals_hold_for_all_models_over_other_seeds_and_other_examples() -> None:

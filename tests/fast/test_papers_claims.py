@@ -1,6 +1,6 @@
 """Verdicts on printed gains: each side of their boundaries by scipy, and how often they are wrong in simulations."""
 
-from math import sqrt
+from math import hypot, sqrt
 from statistics import fmean
 
 import numpy as np
@@ -28,6 +28,18 @@ def test_the_interval_is_welchs_at_the_level_of_the_row(num_claims: int) -> None
     low, high = test.confidence_interval(1 - 0.05 / num_claims)
     assert (found.gain, found.low, found.high) == pytest.approx((fmean(ROW) - fmean(BASELINE), low, high), rel=1e-9)
     assert found.num_seeds == 4
+
+
+def test_the_variance_over_examples_adds_to_that_over_seeds() -> None:
+    row, baseline = Seeds(ROW), Seeds(BASELINE)
+    error, freedom = welch(row, baseline)
+    half_width = hypot(stats.t.ppf(1 - 0.025 / 4, freedom) * error, stats.norm.ppf(1 - 0.025 / 4) * 0.4)
+    found, alone = (judged_gain(CLAIM, row, baseline, each) for each in (0.4, None))
+    assert (found.low, found.high) == pytest.approx((found.gain - half_width, found.gain + half_width), rel=1e-9)
+    assert "over 5 and 4 seeds and examples" in found.reason
+    assert (alone.name, found.name) == ("supported", "undecided")
+    assert "over 5 and 4 seeds alone" in alone.reason
+    assert found.reason.endswith("80 % takes over 1,000 seeds of each")
 
 
 def test_with_the_papers_runs_the_error_has_their_share_of_the_variance() -> None:
@@ -99,6 +111,18 @@ def test_single_checkpoints_have_an_interval_over_examples() -> None:
     assert judged_on_examples(CLAIM, 0.8, None, None).low is None
 
 
+@pytest.mark.parametrize("constant", [0.3, 1.0])
+@pytest.mark.parametrize("count", [3, 5])
+def test_power_with_an_error_over_examples_is_that_of_the_verdict(count: int, constant: float) -> None:
+    random = np.random.default_rng(count)
+    claim, draws = PrintedGain(gain=3.0, rounding=0.0), 1000
+    numbers = random.normal([[[3.0], [0.0]]], 1.0, (draws, 2, count))
+    numbers[:, 0] += random.normal(0.0, constant, (draws, 1))
+    pairs = [(Seeds(tuple(row)), Seeds(tuple(baseline))) for row, baseline in numbers]
+    found = np.mean([compared_gain(claim, *pair, constant)[0] == "supported" for pair in pairs])
+    assert abs(power(3.0, 1.0, count, 0.05, constant) - found) < 0.02 + 3 * sqrt(found * (1 - found) / draws)
+
+
 @pytest.mark.parametrize(("count", "alpha"), [(3, 0.05), (5, 0.05), (5, 0.0125), (12, 0.004)])
 def test_power_is_that_of_welchs_test(count: int, alpha: float) -> None:
     random = np.random.default_rng(count)
@@ -121,8 +145,12 @@ many_draws = pytest.mark.parametrize(
 )
 
 
+# Standard error over examples; the examples of a table are other ones than the next table's.
+OVER_EXAMPLES = 1.0
+
+
 def simulated(true_gain: float, printed_gain: float, count: int, num_rows: int) -> list[list[str]]:
-    """Verdicts of rows of a paper with five runs, whose deviation is drawn anew in each."""
+    """Verdicts of rows of a paper with five runs, whose deviation and examples are drawn anew in each."""
     random = np.random.default_rng(count)
     found = []
     for _ in range(num_rows):
@@ -131,7 +159,8 @@ def simulated(true_gain: float, printed_gain: float, count: int, num_rows: int) 
             runs = random.normal([[printed_gain], [0.0]], std, (2, 5)).mean(1)
             claim = PrintedGain(gain=round(runs[0], 2) - round(runs[1], 2), rounding=0.01, runs=5, num_claims=COLUMNS)
             row, baseline = random.normal([[true_gain], [0.0]], std, (2, count))
-            names.append(compared_gain(claim, Seeds(tuple(row)), Seeds(tuple(baseline)))[0])
+            row += random.normal(0.0, OVER_EXAMPLES)
+            names.append(compared_gain(claim, Seeds(tuple(row)), Seeds(tuple(baseline)), OVER_EXAMPLES)[0])
         found.append(names)
     return found
 

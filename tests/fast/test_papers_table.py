@@ -194,7 +194,7 @@ def together(*reports: Mapping[str, Report]) -> dict[str, Report]:
     return {"imagenet-shift": replace(reports[0]["imagenet-shift"], rows=rows)}
 
 
-def claims_of(*reports: Mapping[str, Report], differences=None, **changes) -> tuple[JudgedClaim, ...]:
+def claims_of(*reports: Mapping[str, Report], differences=None, errors=None, **changes) -> tuple[JudgedClaim, ...]:
     """Claims of a row over another, in clean accuracy and, a printed gain within rounding, under PGD."""
     cells = (
         printed("71.4"),
@@ -203,7 +203,7 @@ def claims_of(*reports: Mapping[str, Report], differences=None, **changes) -> tu
         printed("30.02", "deit-tiny", row="Theirs", column="PGD", **ATTACKED),
     )
     published = replace(table_with(*cells, columns=("Clean", "PGD"), **changes), baselines={"Ours": "Theirs"})
-    found = table_of(published, basis_with(together(*reports), differences=differences))
+    found = table_of(published, basis_with(together(*reports), differences=differences, errors=errors))
     assert found.num_within_rounding == 1
     return found.claims
 
@@ -224,6 +224,20 @@ def test_a_row_is_judged_against_its_baseline(ours: float, theirs: float, verdic
     assert claim.verdict.name == verdict
     assert claim.verdict.gain == pytest.approx(100 * (ours - theirs))
     assert claim.verdict.num_seeds == 4
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(0.001, "supported"), (0.02, "undecided")])
+def test_a_claim_over_seeds_covers_other_examples(error: float, verdict: str) -> None:
+    asked = []
+
+    def errors(*names: str) -> float:
+        asked.append(names)
+        return error
+
+    (claim,) = claims_of(over_seeds("symvit", 0.715), over_seeds("deit-tiny", 0.705), errors=errors)
+    assert asked == [("imagenet-shift", "symvit", "deit-tiny", CLEAN)]
+    assert claim.verdict.name == verdict
+    assert "4 seeds of each and examples" in claim.verdict.reason
 
 
 def test_a_flag_of_either_model_takes_the_support_away() -> None:
