@@ -145,7 +145,7 @@ SUITES_OF_CORRUPTIONS = (
     ),
     Corruptions(
         name="cifar10-2",
-        comment="The primary columns of docs/protocols/cifar10-2.md: attacks as in cifar10-adv and cifar10-autoattack.",
+        comment="The primary columns of docs/protocols/cifar10-2.md: PGD as in cifar10-adv.",
         title="CIFAR-10, second edition: clean, worst of PGD and APGD at 1/255, mean accuracy under corruptions",
         dataset="cifar-10",
         types=COMMON_CORRUPTIONS,
@@ -157,10 +157,8 @@ SUITES_OF_CORRUPTIONS = (
             "{name: clean-2000, num_examples: 2000}",
             "{name: pgd-1, num_examples: 2000, perturbation: {kind: pgd, epsilon: 1/255, step_size: 1/1020, "
             "num_steps: 20, random_start: true, stop: at_success}}",
-            "{name: apgd-1, num_examples: 2000, perturbation: {kind: autoattack, variant: custom, epsilon: 1/255, "
-            "members: ["
-            "{kind: apgd, epsilon: 1/255, num_steps: 100, stop: at_success}, "
-            "{kind: apgd, epsilon: 1/255, num_steps: 100, loss: dlr-targeted, num_restarts: 9, stop: at_success}]}}",
+            "{name: apgd-1, num_examples: 2000, perturbation: {kind: apgd, epsilon: 1/255, num_steps: 100, "
+            "stop: at_success}}",
         ),
         columns="[clean/top1_accuracy, linf-1/255/robust_accuracy, cifar-10-c-live/mean_top1_accuracy]",
     ),

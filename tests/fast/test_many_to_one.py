@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cifar10_second import stability, verdicts
 from many_to_one import controlled_gains
 from numpy.typing import NDArray
 from paired_records import CLEAN, FGSM, SUITE, record
@@ -145,6 +146,22 @@ def test_verdicts_are_of_corrected_tests_and_intervals(compared: ManyToOne) -> N
     assert compared.is_complete
     (fgsm,) = compared.arranged(["fgsm"]).columns
     assert fgsm == compared.columns[1]
+
+
+def test_the_second_editions_verdicts_are_those_of_the_command_and_hold_where_they_are_clear(
+    compared: ManyToOne,
+) -> None:
+    found = set()
+    for column, condition in zip(compared.columns[:2], ("clean", "fgsm"), strict=True):
+        values = np.stack([OUTCOMES[name, condition] for name in RATES]).astype(float)
+        wanted = tuple(gain.verdict for gain in column.gains)
+        assert verdicts(values, NUM_COLUMNS) == wanted
+        proportions, halves = stability(values, NUM_COLUMNS, num_draws=30)
+        clear = [place for place, verdict in enumerate(wanted) if verdict != "undecided"]
+        assert all(proportions[place] > 0.9 for place in clear)
+        assert halves == [verdicts(values[:, :, ::2], NUM_COLUMNS), verdicts(values[:, :, 1::2], NUM_COLUMNS)]
+        found.update(wanted)
+    assert found == {"supported", "contradicted", "undecided"}
 
 
 def test_the_figure_has_the_differences_of_means_and_of_seeds(compared: ManyToOne) -> None:

@@ -38,9 +38,10 @@ def test_the_second_edition_has_the_corruptions_of_the_first_on_a_thousand_image
     corrupted = [each for each in found if corrupted_of(each)]
     assert [replace(each, num_examples=1000) for each in whole] == corrupted
     assert [each.name for each in found[: -len(corrupted)]] == ["clean", "clean-2000", "pgd-1", "apgd-1"]
+    pgd, apgd = found[2:4]
     attacks = {each.name: each for name in ("cifar10-adv", "cifar10-autoattack") for each in suite(name).conditions}
-    for each in found[2:4]:
-        assert each == replace(attacks[each.name], num_examples=2000)
+    assert pgd == replace(attacks["pgd-1"], num_examples=2000)
+    assert (apgd.num_examples, apgd.perturbation) == (2000, attacks["apgd-1"].perturbation.members[0])
     assert [column.key for column in suite("cifar10-2").columns] == [
         "clean/top1_accuracy",
         "cifar-10-c-live/mean_top1_accuracy",

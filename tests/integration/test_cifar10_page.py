@@ -21,12 +21,10 @@ FINDINGS: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "cifar10_findin
 REPORT = ROOT / "reports" / "cifar10"
 CIFAR10 = PAGES["cifar10"]
 PAGE = (ROOT / "docs" / "cifar10.md").read_text()
-# Larger models are in tests/slow/test_large_cifar10_models.py.
-ENTRIES = {
-    name: each
-    for name, each in read_registry(shipped_registry()).items()
-    if name.startswith("cifar10-") and not name.startswith("cifar10-l-")
-}
+# Larger models are in tests/slow/test_large_cifar10_models.py, smaller ones are those of the second edition.
+OF_CIFAR10 = {name: each for name, each in read_registry(shipped_registry()).items() if name.startswith("cifar10-")}
+ENTRIES = {name: each for name, each in OF_CIFAR10.items() if not name.startswith(("cifar10-l-", "cifar10-s-"))}
+SMALL = {name: each for name, each in OF_CIFAR10.items() if name.startswith("cifar10-s-")}
 # Has the weights of softmax.
 PLUGGED = "cifar10-pro-plugged-vit"
 PUBLISHED = [
@@ -41,6 +39,18 @@ def test_every_suite_of_the_page_is_described_and_measured() -> None:
     tables = CIFAR10.path.read_text()
     assert "not measured" not in tables
     assert tables.count("| clean top-1 accuracy |") == 4
+
+
+def test_the_models_of_the_second_edition_differ_as_those_of_the_first() -> None:
+    small, first = SMALL["cifar10-s-vit"], ENTRIES["cifar10-vit"]
+    assert fields_that_differ(small.architecture, first.architecture) == {"patch_size", "dim", "num_heads"}
+    assert fields_that_differ(small.training, first.training) == {"num_epochs", "learning_rate"}
+    for each in SMALL.values():
+        assert fields_that_differ(each.architecture, small.architecture) <= {"attention"}
+        assert fields_that_differ(each.training, small.training) <= {"auxiliary_weight", "seed"}
+        if (of_first := ENTRIES.get(each.entry.replace("-s-", "-"))) is not None:
+            assert each.architecture.attention == of_first.architecture.attention
+            assert each.training.auxiliary_weight == of_first.training.auxiliary_weight
 
 
 def test_all_entries_have_one_backbone_and_one_recipe() -> None:

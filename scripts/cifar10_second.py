@@ -1,0 +1,202 @@
+"""Writes reports/cifar10-2 from reports/cifar10-2.tar.xz: the tests that docs/protocols/cifar10-2.md states.
+
+``python scripts/cifar10_second.py RESULTS`` first adds the measurements of a folder to the archive. The tests are of
+the training seeds that all seven models have.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from math import hypot, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from result_tables import Table
+from scipy.stats import ttest_ind
+
+import robench
+from robench.comparison.dunnett import pooled
+from robench.comparison.evidence import holm
+from robench.comparison.pairing import LEVEL, corrected
+from robench.core.checkpoint import entry_name
+from robench.declare import find_checkpoints
+from robench.metrics import METRICS
+from robench.papers.archive import add_records, archived, unpacked
+from robench.reports.build import measured
+from robench.reports.results import Stored
+from robench.reports.seeds import values_of_seeds
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    # Values of a column (models, seeds, examples), the control first.
+    Values = NDArray[np.float64]
+
+ROOT = Path(__file__).parents[1]
+ARCHIVE = ROOT / "reports" / "cifar10-2.tar.xz"
+FOLDER = ROOT / "reports" / "cifar10-2"
+SUITE, CONTROL, SYMMETRIC, RPC = "cifar10-2", "cifar10-s-vit", "cifar10-s-symvit", "cifar10-s-rpc-symvit"
+MODELS = (CONTROL, SYMMETRIC, RPC, *(f"cifar10-s-{name}-vit" for name in ("bilateral", "twicing", "primal", "rkde")))
+FEWEST_SEEDS, NUM_DRAWS = 6, 1000
+Verdicts = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Second:
+    """What a folder of results says of the models of the second edition."""
+
+    results: Path
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """The training seeds that every model has."""
+        names = {manifest.shard.checkpoint for manifest in FolderStore(self.results).manifests()}
+        of_models = {name: set[int]() for name in MODELS}
+        for checkpoint in find_checkpoints(sorted(names)):
+            name = entry_name(checkpoint.name)
+            if name in of_models and checkpoint.training is not None:
+                of_models[name].add(checkpoint.training.seed)
+        return tuple(sorted(set.intersection(*of_models.values())))
+
+    @cached_property
+    def columns(self) -> dict[str, Values]:
+        """The values of each primary column, by its label."""
+        suite = robench.load_suite(SUITE)
+        stored = Stored(suite, FolderStore(self.results), None, suite.seed)
+        names = [f"{model}@{seed}" if seed else model for model in MODELS for seed in self.seeds]
+        found = [measured(suite, stored, name, None) for name in names]
+        columns = {}
+        for column in suite.columns:
+            metric = METRICS[column.metric]
+            values = values_of_seeds([metric.contributed(each.readings(column)) for each in found])
+            assert values is not None
+            columns[column.label] = values.reshape(len(MODELS), len(self.seeds), -1)
+        return columns
+
+
+def verdicts(values: Values, num_columns: int) -> Verdicts:
+    """Return the verdict on each model but the control, by the test and the interval that the protocol states."""
+    by_seed, by_example = values.mean(axis=2), values.mean(axis=1)
+    spread, found = pooled([*by_seed]), []
+    for place in range(1, len(values)):
+        difference = float(by_seed[place].mean() - by_seed[0].mean())
+        over_images = float((by_example[place] - by_example[0]).std(ddof=1)) / sqrt(values.shape[2])
+        half_width = spread.critical(LEVEL) * hypot(spread.error(place), over_images)
+        is_decided = corrected(spread.p_value(difference, place), num_columns) < LEVEL and abs(difference) > half_width
+        found.append(("contradicted", "supported")[difference > 0] if is_decided else "undecided")
+    return tuple(found)
+
+
+def stability(values: Values, num_columns: int, num_draws: int = NUM_DRAWS) -> tuple[list[float], list[Verdicts]]:
+    """Return the proportion of draws of seeds and images in which each verdict is the same, and verdicts on halves.
+
+    A draw takes as many seeds of each model, and as many images, with replacement. Halves are every second image.
+    """
+    generator, wanted = np.random.default_rng(0), verdicts(values, num_columns)
+    same = np.zeros(len(wanted))
+    for _ in range(num_draws):
+        seeds = generator.integers(0, values.shape[1], values.shape[:2])
+        images = generator.integers(0, values.shape[2], values.shape[2])
+        drawn = values[np.arange(len(values))[:, None], seeds][:, :, images]
+        same += [each == verdict for each, verdict in zip(verdicts(drawn, num_columns), wanted, strict=True)]
+    return (same / num_draws).tolist(), [verdicts(values[:, :, half::2], num_columns) for half in (0, 1)]
+
+
+def add(results: Path, archive: Path = ARCHIVE) -> None:
+    """Add a folder's results to the committed ones: of all models that have all examples of the suite."""
+    store = FolderStore(results)
+    suites, complete = {SUITE: robench.load_suite(SUITE)}, Table("", "cifar10-s-", SUITE).complete(store)
+    add_records(archived({SUITE: {*complete}}, suites, store, list(store.manifests())), archive)
+
+
+def write(folder: Path = FOLDER, archive: Path = ARCHIVE) -> None:
+    """Write the page and the figure; equal results and releases give equal bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with unpacked(archive) as results:
+        second = Second(results)
+        (folder / "README.md").write_text("\n".join([*page(second), ""]))
+        models = [argument for name in MODELS[1:] for argument in ("--model", name)]
+        chosen = ["--suite", SUITE, *models, "--control", CONTROL, "--results", str(results), "--width", "6.75"]
+        run("figure", "seeds", *chosen, "--output", str(folder / "gains.svg"))
+
+
+def run(*arguments: str) -> str:
+    """Run a command of robench, which must succeed, and return what it writes to stdout."""
+    done = subprocess.run([sys.executable, "-m", "robench", *arguments], check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout
+
+
+def command(second: Second) -> list[str]:
+    """Return the arguments of the comparison that is the protocol's test."""
+    seeds = f"{second.seeds[0]}-{second.seeds[-1]}"
+    return ["compare", *MODELS[1:], "--control", CONTROL, "--suite", SUITE, "--seeds", seeds]
+
+
+def page(second: Second) -> Iterator[str]:
+    """Yield the lines of the page."""
+    yield "# CIFAR-10, second edition"
+    yield ""
+    yield f"Seven mechanisms with {len(second.seeds)} training seeds each, by the tests of [the"
+    yield "protocol](../../docs/protocols/cifar10-2.md), which were stated before any number here was measured."
+    if len(second.seeds) < FEWEST_SEEDS:
+        yield f"**An interim state: the protocol's tests need at least {FEWEST_SEEDS} seeds, and no verdict is given.**"
+        return
+    yield ""
+    yield run(*command(second), "--results", str(second.results), "--format", "md").strip()
+    yield ""
+    yield "## RPC beside symmetric attention"
+    yield ""
+    yield from of_pair(second.columns)
+    yield ""
+    yield "## Do verdicts hold?"
+    yield ""
+    yield from held(second.columns)
+    yield ""
+    yield f"The proportion of {NUM_DRAWS:,} bootstrap draws of seeds and images in which a verdict is the same, and the"
+    yield "verdicts on every second image and on the others, where one differs."
+    yield ""
+    yield "![Differences from softmax](gains.svg)"
+
+
+def of_pair(columns: Mapping[str, Values]) -> Iterator[str]:
+    """Yield a table of RPC beside symmetric attention, by Welch's test with Holm's correction over columns."""
+    yield "| column | RPC | symmetric | difference | p (Welch, Holm) |"
+    yield "|---|---:|---:|---:|---:|"
+    sides = [
+        [100 * values[MODELS.index(name)].mean(axis=1) for name in (RPC, SYMMETRIC)] for values in columns.values()
+    ]
+    p_values = holm([float(ttest_ind(*pair, equal_var=False).pvalue) for pair in sides])
+    for label, (rpc, symmetric), p_value in zip(columns, sides, p_values, strict=True):
+        means = rpc.mean(), symmetric.mean()
+        yield f"| {label} | {means[0]:.1f} | {means[1]:.1f} | {means[0] - means[1]:+.1f} | {p_value:.2g} |"
+
+
+def held(columns: Mapping[str, Values]) -> Iterator[str]:
+    """Yield a table of how often each verdict holds."""
+    names = [name.removeprefix("cifar10-s-") for name in MODELS[1:]]
+    yield f"| column | {' | '.join(names)} |"
+    yield "|---|" + "---:|" * len(names)
+    for label, values in columns.items():
+        proportions, halves = stability(values, len(columns))
+        cells = [
+            f"{name}, {100 * proportion:.0f} %{_differing(name, of_halves)}"
+            for name, proportion, *of_halves in zip(verdicts(values, len(columns)), proportions, *halves, strict=True)
+        ]
+        yield f"| {label} | {' | '.join(cells)} |"
+
+
+def _differing(verdict: str, of_halves: Sequence[str]) -> str:
+    return "" if {*of_halves} == {verdict} else f" ({' / '.join(of_halves)})"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        add(Path(sys.argv[1]))
+    write()
