@@ -121,7 +121,8 @@ def seeds_of_models(
 ) -> list[dict[str, int | None]]:
     """Return the checkpoints of all training seeds of each model, with their seeds; raises like ``find_checkpoints``.
 
-    A seed is None where no recipe says it. ``seeds`` are the wanted ones; UsageError if a model has none of them.
+    A seed is None where no recipe says it. ``seeds`` are the wanted ones: UsageError if a model has none of them, and a
+    warning if it lacks some.
     """
     found = []
     for name in names:
@@ -131,6 +132,8 @@ def seeds_of_models(
         if not chosen:
             have = ", ".join(str(seed) for seed in known.values() if seed is not None) or "none that is known"
             raise UsageError(f"{name} has none of the wanted training seeds; it has {have}")
+        if lacking := sorted(set(seeds or ()) - set(known.values())):
+            _LOG.warning("%s lacks the wanted training seeds %s", name, ", ".join(map(str, lacking)))
         found.append(chosen)
     return found
 

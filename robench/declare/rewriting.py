@@ -19,8 +19,8 @@ def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float
     """Write digest, scores and, if given, ``uri`` of a checkpoint's weights into its entry of a registry file.
 
     Only these values change; comments, order and layout stay. ``expected`` contains proportions in [0, 1] by metric;
-    metrics missing in the entry are added to an empty mapping alone. A ``layout`` in the entry becomes ``plain``, which
-    robench writes, and a ``by`` becomes ``robench``.
+    metrics missing in the entry are added if it states none, in a line below its last one unless that is in braces. A
+    ``layout`` in the entry becomes ``plain``, which robench writes, and a ``by`` becomes ``robench``.
 
     Raises:
         UsageError: there is no such file.
@@ -46,7 +46,10 @@ def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float
     for metric, score in expected.items():
         if metric in checkpoint.expected:
             edits[(*entry, "expected", metric)] = repr(float(score))
-    _write(path, _edited(document, edits), "the new values")
+    text = _edited(document, edits)
+    if expected and checkpoint.seed_of is None and document.at(*entry, "expected") is None:
+        text = _with_line(document_from_yaml(text.encode(), str(path)), name, f"expected: {{{_scores(expected)}}}")
+    _write(path, text, "the new values")
 
 
 def add_seed(path: Path, name: str, seed: int, uri: str, sha256: str, expected: Mapping[str, float]) -> None:
@@ -84,16 +87,32 @@ def _write(path: Path, text: str, news: str) -> None:
 def _with_seed(document: Document, name: str, item: tuple[str, str]) -> str:
     entry: Place = ("checkpoints", name)
     has_seeds = document.at(*entry, "seeds") is not None
-    part: Place = (*entry, "seeds") if has_seeds else entry
-    last = max(end for place, (_, end) in document.spans.items() if place[: len(part)] == part)
-    # To the end of the line: of a flow mapping the brace and a comment may follow.
-    end = document.text.find("\n", last)
-    end = len(document.text) if end < 0 else end
-    line = document.lines[*entry, "weights"]
-    margin = re.match(" *", document.text.split("\n")[line - 1])
-    indent = margin[0] if margin else ""
+    indent = _indent(document, name)
     heading = "" if has_seeds else f"\n{indent}seeds:"
+    end = _end(document, (*entry, "seeds") if has_seeds else entry)
     return f"{document.text[:end]}{heading}\n{indent}  - {f',{chr(10)}{indent}     '.join(item)}{document.text[end:]}"
+
+
+def _with_line(document: Document, name: str, line: str) -> str:
+    """Return the text with a line below the last one of an entry, unless the entry is in braces."""
+    indent, end = _indent(document, name), _end(document, ("checkpoints", name))
+    number = document.lines["checkpoints", name, "weights"]
+    if not document.text.split("\n")[number - 1].startswith(f"{indent}weights:"):
+        return document.text
+    return f"{document.text[:end]}\n{indent}{line}{document.text[end:]}"
+
+
+def _end(document: Document, part: Place) -> int:
+    """Return the end of the last line of a part: in braces, the closing one and a comment may follow its values."""
+    last = max(end for place, (_, end) in document.spans.items() if place[: len(part)] == part)
+    end = document.text.find("\n", last)
+    return len(document.text) if end < 0 else end
+
+
+def _indent(document: Document, name: str) -> str:
+    line = document.lines["checkpoints", name, "weights"]
+    margin = re.match(" *", document.text.split("\n")[line - 1])
+    return margin[0] if margin else ""
 
 
 def _entry(document: Document, checkpoint: Checkpoint) -> tuple[Place, Place]:

@@ -81,6 +81,23 @@ def test_a_score_that_the_entry_does_not_state_is_not_added(tmp_path: Path) -> N
     assert read_registry(path)["first"].weights.sha256 == DIGEST
 
 
+def test_the_score_of_an_entry_that_states_none_is_a_new_line(tmp_path: Path) -> None:
+    stated = "\n\n\n    expected: {top5_accuracy: 0.9,   top1_accuracy: 0.50 }  # sha256: OLD\n"
+    path = write(tmp_path, text=TEXT.replace(stated, "  # the last\n", 1))
+    before = path.read_text()
+    set_weights(path, "first", DIGEST, {"top1_accuracy": 0.75})
+    changed = before.replace("sha256: null   #", f"sha256: {DIGEST}   #", 1)
+    assert path.read_text() == changed.replace("# the last", "# the last\n    expected: {top1_accuracy: 0.75}", 1)
+    assert read_registry(path)["first"].expected == {"top1_accuracy": 0.75}
+
+
+def test_an_entry_in_braces_gets_no_new_line(tmp_path: Path) -> None:
+    entry = "  third: {like: first, weights: {uri: b.safetensors, sha256: null}}\n"
+    path = write(tmp_path, text=TEXT.replace("# The end", entry))
+    set_weights(path, "third", DIGEST, {"top1_accuracy": 0.75})
+    assert path.read_text().endswith(entry.replace("null", DIGEST))
+
+
 @pytest.mark.parametrize("digest", ["12345678", "1234e567", "01234567", "9" * 64])
 def test_a_digest_that_looks_like_a_number_is_quoted(tmp_path: Path, digest: str) -> None:
     path = write(tmp_path)

@@ -104,6 +104,8 @@ class TestCompare:
         assert (
             "digits-vit has none of the wanted training seeds; it has 0, 1, 2" in robench(*asked, "--seeds", 7).stderr
         )
+        partly = robench(*asked, "--seeds", "0,1,7,8").stderr
+        assert "digits-vit lacks the wanted training seeds 7, 8" in partly
         assert "got 3; compare several with one by --control" in robench("compare", *names, "--suite", FAST).stderr
 
     def test_it_needs_no_torch(self, kept: Path) -> None:
