@@ -11,7 +11,7 @@ MUTANTS ?= results/mutants
 # Compiled modules are kept, else every process that a test starts compiles them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo scenes test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 cifar10 table tables figures analyses gpu docs generated suites pictures screenshots errors lock clean
+.PHONY: help setup demo scenes test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 cifar10 cifar10-2 table tables figures analyses gpu docs generated suites pictures screenshots errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -88,6 +88,14 @@ train-cifar10: $(READY) ## train the models of CIFAR-10 that have no weights yet
 cifar10: $(READY) ## gains over baselines, leaderboard and figures of CIFAR-10 from the committed results: reports/cifar10
 	@$(BIN)/python scripts/cifar10_findings.py
 	@$(BIN)/python scripts/attention_findings.py
+
+CIFAR10_2 = $(addprefix cifar10-s-,vit symvit rpc-symvit bilateral-vit twicing-vit primal-vit rkde-vit)
+SEEDS ?= 0-11
+
+cifar10-2: $(READY) ## train and measure the models of docs/protocols/cifar10-2.md, JOBS at a time; resumed when repeated
+	@$(BIN)/robench train $(CIFAR10_2) --seeds $(SEEDS) --jobs $(JOBS) --state $(STATE)
+	@$(BIN)/robench run --suite cifar10-2 $(CIFAR10_2:%=--model %) --all-seeds --no-audit --workers $(JOBS) --device cpu
+	@$(BIN)/python scripts/cifar10_second.py results
 
 texts: $(READY)   ## leaderboard and figure of SST-2 from the committed results: reports/texts
 	@$(BIN)/python scripts/texts_findings.py
