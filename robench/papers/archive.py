@@ -35,8 +35,11 @@ from robench.reports import needs
 from robench.reports.selection import source_of_condition, source_of_shard, tile
 from robench.store import FolderStore
 
-# What reports read beside metrics: the budget of a sweep, and how many inputs were clamped or not read whole.
-_READ_BY_REPORTS = frozenset({"epsilon", "num_clamped", "num_lost", "num_cut"})
+# What reports read beside metrics: the budget of a sweep, how many inputs were clamped or not read whole, and what
+# smoothed models say, without which a right class that they abstain from would be a contradiction.
+_READ_BY_REPORTS = frozenset(
+    {"epsilon", "num_clamped", "num_lost", "num_cut", "votes", "abstained", "certified_radius"}
+)
 
 Source = tuple[str, str]
 

@@ -4,9 +4,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from papers_examples import records, suite
 
+from robench.core.columns import Values
 from robench.core.protocols import Store
 from robench.core.records import Record
 from robench.core.shard import shard_key
@@ -65,6 +67,25 @@ def test_only_what_columns_read_is_kept() -> None:
         # Letters are told from digits by confidence; no other number reads it.
         assert (outcomes.values("confidence") is not None) == (dataset in ("digits", "digits-o"))
         assert outcomes.known("correct_top5").all() == (dataset != "digits-o")
+
+
+def test_answers_of_smoothed_models_stay_readable(tmp_path: Path) -> None:
+    """An abstention is wrong, although its class is the right one."""
+    store, archive = MemoryStore(), FolderStore(tmp_path)
+    for each in (record for record in records("digits-shift", "digits-vit") if record.shard.dataset.name == "digits"):
+        abstains = np.arange(len(each.outcomes)) == 0
+        smoothed = each.outcomes.replaced(
+            prediction=Values(each.outcomes.column("target")),
+            correct_top1=Values(~abstains),
+            correct_top5=None,
+            votes=Values(np.full(len(abstains), 900)),
+            abstained=Values(abstains),
+            certified_radius=Values(np.full(len(abstains), 0.25), abstains),
+        )
+        store.put(replace(each, outcomes=smoothed))
+    for record in archive_of(store, "digits-vit"):
+        archive.put(record)
+    assert report(FolderStore(tmp_path)) == report(store)
 
 
 def test_what_an_archive_left_out_is_missing_and_no_error() -> None:
