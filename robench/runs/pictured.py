@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robench.core.columns import fields_of
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.core.protocols import Dataset
 from robench.core.records import Failure, Record
@@ -77,7 +78,7 @@ def pictured(
             or a condition is not ``among`` the measurements.
         RobenchError: a condition could not be measured, or see ``prepare``.
     """
-    (suite,), (checkpoint,) = request.suites, request.checkpoints
+    (checkpoint,) = request.checkpoints
     if others := {view.condition.dataset.name for view in views} - {(declared := views[0].condition.dataset).name}:
         raise UsageError(
             f"conditions are of different datasets, {declared.name} and {', '.join(sorted(others))}, whose examples "
@@ -86,14 +87,10 @@ def pictured(
     if are_images and DOMAINS[declared.domain].shown_as != "image":
         raise UsageError(f"examples of {declared.name} are {declared.domain}; pictures are made of images alone")
     perturbed = [view for view in views if not view.attack.is_clean]
-    clean = Condition(name=CLEAN, dataset=declared, perturbation=Clean())
     conditions = list(dict.fromkeys(replace(view.condition, num_examples=None) for view in perturbed))
-    asked = replace(suite, conditions=(clean, *conditions), columns=(), audit=False)
-    alone = replace(request, suites=(asked,), limit=None, workers=None, executor=IN_PROCESS, shard_timeout=None)
-    prepared = prepare(replace(alone, audit=False, keep_adversarial=None))
+    of_clean, *measured = beside_clean(request, declared, conditions)
     dataset = open_dataset(declared, data_root=request.data_root, preprocessing=checkpoint.preprocessing)
     places = _places(dataset, examples) if examples else range(min(count, len(dataset)))
-    of_clean, *measured = prepared.measurements[asked.name]
     if absent := [each.condition.name for each in measured if among is not None and each.key not in among]:
         raise UsageError(
             f"the results have no {', '.join(absent)} of {checkpoint.name!r} with these weights, data and settings; "
@@ -114,6 +111,20 @@ def pictured(
     by_condition = dict(zip(conditions, measured, strict=True))
     shown = [(view, by_condition[replace(view.condition, num_examples=None)]) for view in perturbed]
     return [images.of_example(dataset, place, of_clean, shown) for place in places]
+
+
+def beside_clean(
+    request: RunRequest, declared: DatasetDeclaration, conditions: Sequence[Condition]
+) -> Sequence[Measurement]:
+    """Return the measurements of one model on a dataset's clean examples and under some conditions, by this process.
+
+    The request has one suite; raises like ``prepare``.
+    """
+    (suite,) = request.suites
+    clean = Condition(name=CLEAN, dataset=declared, perturbation=Clean())
+    asked = replace(suite, conditions=(clean, *conditions), columns=(), audit=False)
+    alone = replace(request, suites=(asked,), limit=None, workers=None, executor=IN_PROCESS, shard_timeout=None)
+    return prepare(replace(alone, audit=False, keep_adversarial=None)).measurements[asked.name]
 
 
 def _places(dataset: Dataset, examples: Sequence[str]) -> list[int]:

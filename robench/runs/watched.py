@@ -19,9 +19,8 @@ from robench.evaluation.arithmetic import arithmetic_for
 from robench.evaluation.evaluate import padded, prediction_seeds
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS
-from robench.perturbations.clean import Clean
 from robench.runs.devices import choose_workers
-from robench.runs.prepare import prepare
+from robench.runs.pictured import beside_clean
 from robench.runs.request import RunRequest
 from robench.tasks import TASKS
 from robench.tasks.base import Played
@@ -57,17 +56,14 @@ def watched(
             such example.
         RobenchError: see ``prepare``; or the environment or the policy fails.
     """
-    (suite,), _ = request.suites, request.checkpoints
+    (suite,) = request.suites
     if not TASKS[suite.task].is_played:
         raise UsageError(f"suite {suite.name!r} is of {suite.task}, which has no episodes; take one of control")
     conditions = [replace(view.condition, num_examples=None) for view in views if not view.attack.is_clean]
     declared = (conditions or [suite.conditions[0]])[0].dataset
     if others := {each.dataset.name for each in conditions} - {declared.name}:
         raise UsageError(f"conditions are of different environments, {declared.name} and {', '.join(sorted(others))}")
-    clean = replace(suite.conditions[0], name="clean", dataset=declared, perturbation=Clean(), num_examples=None)
-    asked = replace(suite, conditions=(clean, *dict.fromkeys(conditions)), columns=(), audit=False)
-    alone = replace(request, suites=(asked,), limit=None, workers=None, executor=IN_PROCESS, shard_timeout=None)
-    measurements = prepare(replace(alone, audit=False, keep_adversarial=None)).measurements[asked.name]
+    measurements = beside_clean(request, declared, [*dict.fromkeys(conditions)])
     device = choose_workers(request.device, None, IN_PROCESS).devices[0]
     evaluator = Evaluator(device=device, data_root=request.data_root, modules=request.modules)
     found = []
