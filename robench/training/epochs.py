@@ -30,7 +30,7 @@ from robench.core.shard import EXACT_DTYPE
 from robench.datasets import DATASETS, open_dataset
 from robench.models.loaded import Normaliser
 from robench.training.base import NO_PENALTY, EpochReport, Host, StepReport, ValidationScores
-from robench.training.optimization import evaluating, in_precision, saved, with_auxiliary
+from robench.training.optimization import evaluating, in_precision, saved, seed_for, with_auxiliary
 from robench.training.spectral import SpectralPenalty
 
 # As suites have, so that models whose rows influence each other are scored as they are measured.
@@ -273,6 +273,28 @@ class Scored(Protocol):
 
     def batch(self, start: int, stop: int) -> Batch:
         """Return examples [start, stop)."""
+
+
+class Part:
+    """Some rows of examples in memory, as ``Validation`` reads them."""
+
+    def __init__(self, read: Callable[[Tensor], tuple[Tensor, Tensor]], rows: Tensor) -> None:
+        self._read, self._rows = read, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def batch(self, start: int, stop: int) -> Batch:
+        """Return examples [start, stop), without ids."""
+        inputs, targets = self._read(self._rows[start:stop])
+        return Batch(ids=(), inputs=inputs, targets=targets)
+
+
+def split_rows(num_rows: int, held_out: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Return the rows that are learned from, in order, and those held out, a proportion of all drawn by the seed."""
+    order = torch.randperm(num_rows, generator=torch.Generator().manual_seed(seed_for(seed, "held-out", 0)))
+    num_held_out = round(held_out * num_rows)
+    return order[num_held_out:].sort().values, order[:num_held_out]
 
 
 class Validation:

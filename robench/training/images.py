@@ -123,6 +123,8 @@ class OneCycleTraining(ImageTraining):
         flip: whether half of the images are mirrored, left to right.
         noise_scale: standard deviation, in pixel units, of Gaussian noise added to the images of each step, which are
             not clipped then: models that are smoothed see such images (Cohen et al. 2019, arXiv:1902.02918).
+        held_out: proportion of the training images that is not learned from, drawn by the seed: epochs are scored on
+            it, and not on test images, so that recipes can be compared by these scores.
     """
 
     kind: ClassVar[str] = "one-cycle"
@@ -141,3 +143,4 @@ class OneCycleTraining(ImageTraining):
     crop_padding: Annotated[int, Ge(0), Le(4096)] = 0
     flip: bool = False
     noise_scale: NotNegative = 0.0
+    held_out: Annotated[float, Ge(0), Lt(1)] = 0.0

@@ -24,7 +24,7 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.models.loaded import normalisation_of
 from robench.training.base import EpochReport, Host
-from robench.training.epochs import Learner, run_epochs, validation_on
+from robench.training.epochs import Learner, Part, Validation, run_epochs, split_rows, validation_on
 from robench.training.images import OneCycleTraining
 from robench.training.optimization import (
     UNDECAYED,
@@ -58,11 +58,16 @@ def train(
     with reproducible(training.seed, device):
         model = build(checkpoint.architecture).to(device)
         dataset = open_dataset(training.dataset, data_root=host.data_root, preprocessing=preprocessing, split="train")
+        images = ImagesInMemory(dataset, device)
+        learner = OneCycleLearner(model, training, preprocessing, images, host)
+        score = validation_on(training.dataset, preprocessing, data_root=host.data_root, device=device)
+        if len(learner.held_out):
+            score = Validation(Part(images.batch, learner.held_out), preprocessing, device).scores
         return run_epochs(
-            OneCycleLearner(model, training, preprocessing, ImagesInMemory(dataset, device), host),
+            learner,
             host=host,
             key=key_of([checkpoint.architecture, preprocessing, training, dataset.identity.fingerprint]),
-            score=validation_on(training.dataset, preprocessing, data_root=host.data_root, device=device),
+            score=score,
             on_epoch=on_epoch,
         )
 
@@ -119,7 +124,7 @@ class ImagesInMemory:
 
 
 class OneCycleLearner(Learner):
-    """Model in training on images in memory."""
+    """Model in training on images in memory, but for the rows ``held_out``."""
 
     def __init__(
         self,
@@ -135,17 +140,18 @@ class OneCycleLearner(Learner):
         )
         super().__init__(model, training, optimizer, host)
         self._images = images
-        self.num_examples = len(images)
+        self._rows, self.held_out = split_rows(len(images), training.held_out, training.seed)
+        self.num_examples = len(self._rows)
         self._mean, self._std = normalisation_of(preprocessing, self._device)
         first, _ = images.batch(torch.arange(min(2, len(images))))
         check_auxiliary(model, self._normalised(first), training.auxiliary_weight)
 
     def epoch(self, epoch: int) -> tuple[float, int]:
         """Train for an epoch (0-based); return the mean loss in nats and the number of images."""
-        training, num_images = self.training, len(self._images)
+        training, num_images = self.training, len(self._rows)
         torch.manual_seed(seed_for(training.seed, "model", epoch))
         generator = torch.Generator().manual_seed(seed_for(training.seed, "images", epoch))
-        batches = torch.randperm(num_images, generator=generator).split(training.batch_size)
+        batches = self._rows[torch.randperm(num_images, generator=generator)].split(training.batch_size)
         total = torch.zeros((), device=self._mean.device)
         for step, rows in enumerate(batches):
             done = (epoch + step / len(batches)) / training.num_epochs

@@ -5,7 +5,6 @@ The state contains the best weights so far beside the last ones, so that a resum
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +17,7 @@ from robench.core.identity import key_of
 from robench.datasets import open_dataset
 from robench.models.build import build
 from robench.models.loaded import Normaliser
-from robench.training.epochs import Learner, Validation, check_classes, run_epochs, weights_of
+from robench.training.epochs import Learner, Part, Validation, check_classes, run_epochs, split_rows, weights_of
 from robench.training.optimization import check_auxiliary, flushing_denormals, reproducible, saved, seed_for
 from robench.training.sequences import SequenceTraining
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Batch, Dataset
+    from robench.core.protocols import Dataset
     from robench.training.base import EpochReport, Host, ValidationScores
 
 OPTIMIZERS = {"radam": torch.optim.RAdam, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
@@ -85,14 +84,9 @@ class SequenceLearner(Learner):
         self._normaliser = Normaliser(model, checkpoint.preprocessing, device)
         batch = learned.batch(0, len(learned))
         self._inputs, self._targets = batch.inputs.to(device), batch.targets.to(device)
-        order = torch.randperm(
-            len(learned), generator=torch.Generator().manual_seed(seed_for(training.seed, "held-out", 0))
-        )
-        num_held_out = round(training.held_out * len(learned))
-        self._rows = order[num_held_out:].sort().values
-        self._validation = Validation(
-            scored if not num_held_out else _Part(batch, order[:num_held_out]), checkpoint.preprocessing, device
-        )
+        self._rows, held_out = split_rows(len(learned), training.held_out, training.seed)
+        part = scored if not len(held_out) else Part(lambda rows: (batch.inputs[rows], batch.targets[rows]), held_out)
+        self._validation = Validation(part, checkpoint.preprocessing, device)
         self._num_batches = -(-len(self._rows) // training.batch_size)
         self.num_examples = len(self._rows) if training.steps_per_epoch is None else None
         self._schedule = _schedule_of(training, self._optimizer)
@@ -172,18 +166,3 @@ def _schedule_of(training: SequenceTraining, optimizer: torch.optim.Optimizer) -
         pct_start=training.warmup_steps / total_steps,
         anneal_strategy="linear",
     )
-
-
-class _Part:
-    """Some rows of a batch, as the dataset that ``Validation`` reads."""
-
-    def __init__(self, batch: Batch, rows: Tensor) -> None:
-        self._batch, self._rows = batch, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop)."""
-        rows = self._rows[start:stop]
-        return replace(self._batch, ids=(), inputs=self._batch.inputs[rows], targets=self._batch.targets[rows])

@@ -3,6 +3,7 @@
 import csv
 import re
 import runpy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -51,6 +52,18 @@ def test_the_models_of_the_second_edition_differ_as_those_of_the_first() -> None
         if (of_first := ENTRIES.get(each.entry.replace("-s-", "-"))) is not None:
             assert each.architecture.attention == of_first.architecture.attention
             assert each.training.auxiliary_weight == of_first.training.auxiliary_weight
+
+
+def test_each_of_its_mechanisms_has_three_rates_on_the_same_images() -> None:
+    found = read_registry(ROOT / "examples" / "cifar10-2" / "rates.yaml")
+    models = ("vit", "symvit", "rpc-symvit", "bilateral-vit", "twicing-vit", "primal-vit", "rkde-vit")
+    rates = (0.001, 0.002, 0.004)
+    assert [*found] == [f"{model}-rate-{rate}" for model in models for rate in rates]
+    for (name, each), rate in zip(found.items(), rates * len(models), strict=True):
+        small = SMALL[f"cifar10-s-{name.partition('-rate-')[0]}"]
+        assert each.architecture == small.architecture
+        assert replace(each.training, learning_rate=0.002, held_out=0) == small.training
+        assert (each.training.learning_rate, each.training.held_out) == (rate, 0.1)
 
 
 def test_all_entries_have_one_backbone_and_one_recipe() -> None:

@@ -1,6 +1,7 @@
 """Training on images in memory: with one cycle of the rate or the older recipe, its step is the equation."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from fractions import Fraction
 from math import cos, pi
@@ -17,6 +18,7 @@ from trainings import interrupt_after, same
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import UsageError
 from robench.core.protocols import Batch
+from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_checkpoints
 from robench.models.build import build
@@ -149,6 +151,22 @@ class TestStep:
         for name, value in named(reference):
             assert torch.allclose(dict(named(model))[name], value, atol=2e-5), name
 
+    def test_held_out_images_are_never_learned_from(self) -> None:
+        training, found, learner = recipe(batch_size=2, held_out=0.3), [], None
+        model = build(ARCHITECTURE)
+        for is_changed in (False, True):
+            dataset = Colours(10)
+            if is_changed:
+                assert learner is not None
+                dataset.images[learner.held_out] = 0.0
+                dataset.targets[learner.held_out] = 9 - dataset.targets[learner.held_out]
+            images = ImagesInMemory(dataset, CPU)  # type: ignore[arg-type]
+            learner = OneCycleLearner(deepcopy(model), training, PREPROCESSING, images, Host(data_root=None))
+            assert (len(learner.held_out), learner.num_examples) == (3, 7)
+            assert learner.epoch(0)[1] == 7
+            found.append(learner.weights())
+        assert same(*found)
+
     def test_the_rate_rises_to_its_peak_and_falls_to_zero(self) -> None:
         rates: list[float] = []
         learner = OneCycleLearner(
@@ -181,6 +199,21 @@ class TestStep:
 
 
 class TestTraining:
+    def test_epochs_are_scored_on_held_out_images(self) -> None:
+        reports: list[EpochReport] = []
+        weights = trained(reports.append, held_out=0.25, num_epochs=1)
+        (scores,) = (report.validation for report in reports)
+        learned = open_dataset("digits", data_root=None, preprocessing=PREPROCESSING, split="train")
+        batch = learned.batch(0, len(learned))
+        order = torch.randperm(len(learned), generator=torch.Generator().manual_seed(seed_for(0, "held-out", 0)))
+        rows = order[: round(0.25 * len(learned))]
+        model = build(ARCHITECTURE).eval()
+        model.load_state_dict(weights)
+        mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (PREPROCESSING.mean, PREPROCESSING.std))
+        right = model((batch.inputs[rows] - mean) / std).argmax(1) == batch.targets[rows]
+        assert scores is not None
+        assert (scores.num_examples, scores.top1_accuracy) == (len(rows), pytest.approx(float(right.float().mean())))
+
     @pytest.mark.parametrize(
         "changes",
         [{"flip": True, "label_smoothing": 0.1}, FAST, {"spectral_penalty": (0.1, 0.0, 0.3)}],
