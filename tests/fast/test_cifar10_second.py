@@ -1,0 +1,39 @@
+"""The page of the second edition of CIFAR-10: its tables are those of scipy, and no verdict comes early."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cifar10_second import MODELS, RPC, SYMMETRIC, Second, held, of_pair, page
+from scipy import stats
+
+
+def test_rpc_is_compared_with_symmetric_by_welch_and_holm() -> None:
+    rng = np.random.default_rng(1)
+    columns = {name: rng.normal(0.6 + gap, 0.05, (len(MODELS), 6, 40)) for name, gap in (("a", 0.0), ("b", 0.1))}
+    columns["b"][MODELS.index(RPC)] += 0.05
+    lines = [*of_pair(columns)][2:]
+    p_values = []
+    for values, line in zip(columns.values(), lines, strict=True):
+        rpc, symmetric = (100 * values[MODELS.index(name)].mean(axis=1) for name in (RPC, SYMMETRIC))
+        p_values.append(stats.ttest_ind(rpc, symmetric, equal_var=False).pvalue)
+        assert f"| {rpc.mean():.1f} | {symmetric.mean():.1f} | {rpc.mean() - symmetric.mean():+.1f} |" in line
+    smallest, largest = sorted(p_values)
+    corrected = {smallest: min(1, 2 * smallest), largest: max(min(1, 2 * smallest), largest)}
+    assert [float(line.split("|")[-2]) for line in lines] == pytest.approx([corrected[p] for p in p_values], rel=0.05)
+
+
+def test_verdicts_are_given_with_how_often_they_hold() -> None:
+    values = np.random.default_rng(2).random((len(MODELS), 6, 200))
+    values[1:3] += [[[0.3]], [[-0.3]]]
+    (line,) = [*held({"clean": values})][2:]
+    cells = line.split("|")[2:-1]
+    assert [cell.strip() for cell in cells[:2]] == ["supported, 100 %", "contradicted, 100 %"]
+    assert all(cell.strip().startswith("undecided, ") for cell in cells[2:])
+
+
+def test_tests_are_made_with_all_seeds_alone(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    second = Second(tmp_path)
+    second.__dict__["seeds"] = (0, 1, 2)
+    assert [*page(second)][-1] == "All models have 3 training seeds so far; tests are made once they have 12."
