@@ -291,9 +291,18 @@ class Part:
 
 
 def split_rows(num_rows: int, held_out: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the rows that are learned from, in order, and those held out, a proportion of all drawn by the seed."""
+    """Return the rows that are learned from, in order, and those held out, a proportion of all drawn by the seed.
+
+    Raises:
+        DeclarationError: the proportion is above 0, and one of both has no row.
+    """
     order = torch.randperm(num_rows, generator=torch.Generator().manual_seed(seed_for(seed, "held-out", 0)))
     num_held_out = round(held_out * num_rows)
+    if held_out and not 0 < num_held_out < num_rows:
+        raise DeclarationError(
+            f"held_out {held_out:g} of {num_rows:,} training examples are {num_held_out:,}: hold out at least one, and "
+            "not all"
+        )
     return order[num_held_out:].sort().values, order[:num_held_out]
 
 

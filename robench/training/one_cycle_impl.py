@@ -60,9 +60,11 @@ def train(
         dataset = open_dataset(training.dataset, data_root=host.data_root, preprocessing=preprocessing, split="train")
         images = ImagesInMemory(dataset, device)
         learner = OneCycleLearner(model, training, preprocessing, images, host)
-        score = validation_on(training.dataset, preprocessing, data_root=host.data_root, device=device)
-        if len(learner.held_out):
-            score = Validation(Part(images.batch, learner.held_out), preprocessing, device).scores
+        score = (
+            Validation(Part(images.batch, learner.held_out), preprocessing, device).scores
+            if len(learner.held_out)
+            else validation_on(training.dataset, preprocessing, data_root=host.data_root, device=device)
+        )
         return run_epochs(
             learner,
             host=host,

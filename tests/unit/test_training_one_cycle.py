@@ -16,7 +16,7 @@ from training_examples import entry_of
 from trainings import interrupt_after, same
 
 from robench.core.checkpoint import Checkpoint
-from robench.core.errors import UsageError
+from robench.core.errors import DeclarationError, UsageError
 from robench.core.protocols import Batch
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -166,6 +166,12 @@ class TestStep:
             assert learner.epoch(0)[1] == 7
             found.append(learner.weights())
         assert same(*found)
+
+    @pytest.mark.parametrize("held_out", [0.01, 0.99])
+    def test_no_part_is_empty(self, held_out: float) -> None:
+        images = ImagesInMemory(Colours(10), CPU)  # type: ignore[arg-type]
+        with pytest.raises(DeclarationError, match=f"held_out {held_out} of 10 training examples are"):
+            OneCycleLearner(build(ARCHITECTURE), recipe(held_out=held_out), PREPROCESSING, images, Host(data_root=None))
 
     def test_the_rate_rises_to_its_peak_and_falls_to_zero(self) -> None:
         rates: list[float] = []
