@@ -36,6 +36,7 @@ DATASET = re.compile(r"\bdataset: ([\w./-]+)")
 READ_BY = {
     "archive": "[tables](tables.md#the-archive) (`make tables`), [figures](figures.md#the-papers-figures), "
     "[segmentation](segmentation.md#mechanisms-compared), [JapaneseVowels](series.md#japanesevowels)",
+    "certificates": "[certificates](certificates.md#measured)",
     "cifar10": "[CIFAR-10](cifar10.md#findings) (`make cifar10`)",
     "control": "[control](control.md#measured)",
     "demo": "[the demo's table](index.md#install)",

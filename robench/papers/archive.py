@@ -35,11 +35,11 @@ from robench.reports import needs
 from robench.reports.selection import source_of_condition, source_of_shard, tile
 from robench.store import FolderStore
 
-# What reports read beside metrics: the budget of a sweep, how many inputs were clamped or not read whole, and what
-# smoothed models say, without which a right class that they abstain from would be a contradiction.
-_READ_BY_REPORTS = frozenset(
-    {"epsilon", "num_clamped", "num_lost", "num_cut", "votes", "abstained", "certified_radius"}
-)
+# What reports read beside metrics: the budget of a sweep, and how many inputs were clamped or not read whole.
+_READ_BY_REPORTS = frozenset({"epsilon", "num_clamped", "num_lost", "num_cut"})
+# Of smoothed models: a right class that they abstain from would be a contradiction, and certificates could not be
+# compared with the distances of attacks.
+_OF_SMOOTHED = frozenset({"votes", "abstained", "certified_radius", "l2"})
 
 Source = tuple[str, str]
 
@@ -114,9 +114,10 @@ def _whole(records: Sequence[Record]) -> list[Record]:
 def _without(outcomes: Outcomes, read: frozenset[str] | None) -> Outcomes:
     if read is None:
         return outcomes
-    kept = read | _READ_BY_REPORTS
-    fields = fields_of(outcomes.row_type).values()
-    return outcomes.replaced(**{each.name: None for each in fields if each.optional and each.name not in kept})
+    fields = fields_of(outcomes.row_type)
+    is_smoothed = "votes" in fields and outcomes.values("votes") is not None
+    kept = read | _READ_BY_REPORTS | (_OF_SMOOTHED if is_smoothed else frozenset())
+    return outcomes.replaced(**{each.name: None for each in fields.values() if each.optional and each.name not in kept})
 
 
 SUFFIX = ".tar.xz"

@@ -7,7 +7,7 @@ complete, on the same data, and use true labels.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
-from math import fsum
+from math import fsum, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +120,8 @@ def _contradicted(certified: Outcomes, attacked: Outcomes, clean: Coverage, what
     one, other = certified.take(slice(count)), attacked.take(slice(count))
     is_certified = one.known("certified_radius")
     differs = (one.column("prediction") != other.column("prediction")) & ~other.filled("abstained", False)
-    radius, distance = one.filled("certified_radius", 0.0), other.filled("l2", 0.0)
+    # An example at an unknown distance contradicts nothing.
+    radius, distance = one.filled("certified_radius", 0.0), other.filled("l2", inf)
     alpha = clean.records[0].shard.alpha or 0.0
     return contradicted(radius[is_certified], distance[is_certified], differs[is_certified], alpha, what)
 
