@@ -6,7 +6,6 @@ the training seeds that all seven models have.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from cifar10_findings import options, run
 from result_tables import Table
 from scipy.stats import ttest_ind
 
@@ -22,8 +22,7 @@ import robench
 from robench.comparison.dunnett import pooled
 from robench.comparison.evidence import holm
 from robench.comparison.pairing import LEVEL, corrected
-from robench.core.checkpoint import entry_name
-from robench.declare import find_checkpoints
+from robench.declare import seeds_of_models
 from robench.metrics import METRICS
 from robench.papers.archive import add_records, archived, unpacked
 from robench.reports.build import measured
@@ -56,23 +55,25 @@ class Second:
     results: Path
 
     @cached_property
+    def checkpoints(self) -> list[dict[int, str]]:
+        """The measured checkpoints of each model by training seed."""
+        measured_ones = {manifest.shard.checkpoint for manifest in FolderStore(self.results).manifests()}
+        return [
+            {seed: name for name, seed in of.items() if name in measured_ones and seed is not None}
+            for of in seeds_of_models(MODELS)
+        ]
+
+    @cached_property
     def seeds(self) -> tuple[int, ...]:
         """The training seeds that every model has."""
-        names = {manifest.shard.checkpoint for manifest in FolderStore(self.results).manifests()}
-        of_models = {name: set[int]() for name in MODELS}
-        for checkpoint in find_checkpoints(sorted(names)):
-            name = entry_name(checkpoint.name)
-            if name in of_models and checkpoint.training is not None:
-                of_models[name].add(checkpoint.training.seed)
-        return tuple(sorted(set.intersection(*of_models.values())))
+        return tuple(sorted(set.intersection(*({*of} for of in self.checkpoints))))
 
     @cached_property
     def columns(self) -> dict[str, Values]:
         """The values of each primary column, by its label."""
         suite = robench.load_suite(SUITE)
         stored = Stored(suite, FolderStore(self.results), None, suite.seed)
-        names = [f"{model}@{seed}" if seed else model for model in MODELS for seed in self.seeds]
-        found = [measured(suite, stored, name, None) for name in names]
+        found = [measured(suite, stored, of[seed], None) for of in self.checkpoints for seed in self.seeds]
         columns = {}
         for column in suite.columns:
             metric = METRICS[column.metric]
@@ -125,20 +126,23 @@ def write(folder: Path = FOLDER, archive: Path = ARCHIVE) -> None:
         (folder / "README.md").write_text("\n".join([*page(second), ""]))
         if len(second.seeds) < NUM_SEEDS:
             return
-        models = [argument for name in MODELS[1:] for argument in ("--model", name)]
-        chosen = ["--suite", SUITE, *models, "--control", CONTROL, "--results", str(results), "--width", "6.75"]
+        chosen = [
+            "--suite",
+            SUITE,
+            *options(MODELS[1:]),
+            "--control",
+            CONTROL,
+            "--results",
+            str(results),
+            "--width",
+            "6.75",
+        ]
         run("figure", "seeds", *chosen, "--output", str(folder / "gains.svg"))
-
-
-def run(*arguments: str) -> str:
-    """Run a command of robench, which must succeed, and return what it writes to stdout."""
-    done = subprocess.run([sys.executable, "-m", "robench", *arguments], check=True, stdout=subprocess.PIPE, text=True)
-    return done.stdout
 
 
 def command(second: Second) -> list[str]:
     """Return the arguments of the comparison that is the protocol's test."""
-    seeds = f"{second.seeds[0]}-{second.seeds[-1]}"
+    seeds = ",".join(map(str, second.seeds))
     return ["compare", *MODELS[1:], "--control", CONTROL, "--suite", SUITE, "--seeds", seeds]
 
 
