@@ -22,13 +22,14 @@ import robench
 from robench.comparison.dunnett import pooled
 from robench.comparison.evidence import holm
 from robench.comparison.pairing import LEVEL, corrected
-from robench.declare import seeds_of_models
+from robench.declare import find_checkpoints, seeds_of_models
 from robench.metrics import METRICS
 from robench.papers.archive import add_records, archived, unpacked
 from robench.reports.build import measured
 from robench.reports.results import Stored
 from robench.reports.seeds import values_of_seeds
 from robench.store import FolderStore
+from robench.training.history import history_path, read_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,6 +46,8 @@ SUITE, CONTROL, SYMMETRIC, RPC = "cifar10-2", "cifar10-s-vit", "cifar10-s-symvit
 MODELS = (CONTROL, SYMMETRIC, RPC, *(f"cifar10-s-{name}-vit" for name in ("bilateral", "twicing", "primal", "rkde")))
 # The tests are made once, when all seven models have so many seeds.
 NUM_SEEDS, NUM_DRAWS = 12, 1000
+# A training has failed whose loss in its last epoch is above so many nats.
+FAILED_ABOVE = 2.0
 Verdicts = tuple[str, ...]
 
 
@@ -67,6 +70,15 @@ class Second:
     def seeds(self) -> tuple[int, ...]:
         """The training seeds that every model has."""
         return tuple(sorted(set.intersection(*({*of} for of in self.checkpoints))))
+
+    @cached_property
+    def failed(self) -> list[str]:
+        """The measured checkpoints that failed to train, by their histories."""
+        names = [of[seed] for of in self.checkpoints for seed in self.seeds]
+        histories = [history_path(ROOT / each.weights.uri) for each in find_checkpoints(names)]
+        losses = [read_history(each).epochs[-1].loss_nats for each in histories]
+        # NaN is not at most the limit.
+        return [name for name, loss in zip(names, losses, strict=True) if not loss <= FAILED_ABOVE]
 
     @cached_property
     def columns(self) -> dict[str, Values]:
@@ -156,6 +168,11 @@ def page(second: Second) -> Iterator[str]:
     if len(second.seeds) < NUM_SEEDS:
         yield f"All models have {len(second.seeds)} training seeds so far; tests are made once they have {NUM_SEEDS}."
         return
+    if second.failed:
+        yield f"Failed trainings, to be left out as the protocol says before any test: {', '.join(second.failed)}."
+        return
+    yield "No training failed by the protocol's rule."
+    yield ""
     yield run(*command(second), "--results", str(second.results), "--format", "md").strip()
     yield ""
     yield "## RPC beside symmetric attention"

@@ -1,7 +1,9 @@
 """The page of the second edition of CIFAR-10: its tables are those of scipy, and no verdict comes early."""
 
+import json
 from pathlib import Path
 
+import cifar10_second
 import numpy as np
 import pytest
 from cifar10_second import MODELS, RPC, SYMMETRIC, Second, held, of_pair, page
@@ -37,3 +39,23 @@ def test_tests_are_made_with_all_seeds_alone(tmp_path: Path) -> None:
     second = Second(tmp_path)
     second.__dict__["seeds"] = (0, 1, 2)
     assert [*page(second)][-1] == "All models have 3 training seeds so far; tests are made once they have 12."
+
+
+@pytest.mark.parametrize(("loss", "has_failed"), [("1.99", False), ("2.01", True), ("NaN", True)])
+def test_a_failed_training_is_told_and_nothing_is_tested(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, loss: str, *, has_failed: bool
+) -> None:
+    monkeypatch.setattr(cifar10_second, "ROOT", tmp_path)
+    (tmp_path / "checkpoints").mkdir()
+    second = Second(tmp_path)
+    second.__dict__.update(checkpoints=[{0: name} for name in MODELS], seeds=(0,))
+    for name in MODELS:
+        epoch = {"epoch": 1, "loss_nats": 1.5, "validation": None}
+        head = {"checkpoint": name, "dataset": "cifar-10", "num_epochs": 1, "epochs": [epoch]}
+        (tmp_path / f"checkpoints/{name}.history.json").write_text(
+            json.dumps(head).replace("1.5", loss if name == RPC else "1.5")
+        )
+    assert second.failed == ([RPC] if has_failed else [])
+    monkeypatch.setattr(cifar10_second, "NUM_SEEDS", 1)
+    if has_failed:
+        assert [*page(second)][-1] == f"Failed trainings, to be left out as the protocol says before any test: {RPC}."
