@@ -16,7 +16,13 @@ from robench.store import FolderStore, MemoryStore
 
 PAGE = (ROOT / "docs" / "certificates.md").read_text()
 SUITE = robench.load_suite("cifar10-certified")
-ROWS = {"softmax": "cifar10-noise-vit-smoothed-0.25", "RPC": "cifar10-noise-rpc-symvit-smoothed-0.25"}
+ROWS = {
+    "softmax": "cifar10-noise-vit-smoothed-0.25",
+    "RPC": "cifar10-noise-rpc-symvit-smoothed-0.25",
+    "Primal": "cifar10-noise-primal-vit-smoothed-0.25",
+    "robust KDE": "cifar10-noise-rkde-vit-smoothed-0.25",
+    "softmax, trained without noise": "cifar10-vit-smoothed-0.25",
+}
 COLUMNS = [column.key for column in SUITE.columns]
 
 
@@ -51,7 +57,7 @@ def test_no_attack_finds_another_class_within_a_certified_radius(store: FolderSt
         places = [rows[each] for each in outcomes.column("example_id").tolist()]
         is_certified = (clean.filled("certified_radius", 0.0) >= radius)[places]
         differs = outcomes.column("prediction") != clean.column("prediction")[places]
-        assert is_certified.sum() > 10
+        assert is_certified.sum() > (10 if "noise" in name else 0)
         assert (outcomes.column("l2") <= radius * (1 + 1e-5)).all()
         assert not (differs & is_certified & ~outcomes.column("abstained")).any()
 
