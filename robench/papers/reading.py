@@ -14,7 +14,7 @@ from robench.core.errors import IncomparableError, UsageError
 from robench.core.protocols import Store
 from robench.core.records import Manifest
 from robench.core.report import Report
-from robench.core.suite import Suite
+from robench.core.suite import Column, Suite
 from robench.costs.stored import StoredCost
 from robench.declare import find_datasets, find_suite, load_published, published_tables, read_registries
 from robench.declare.printed import PublishedTable
@@ -22,8 +22,8 @@ from robench.papers.basis import Authors, Basis, authors_of
 from robench.papers.table import PaperTable, table_of
 from robench.papers.twins import TwinTable, twins_of
 from robench.reports import needs, over_seeds
+from robench.reports.build import ModelResults, report_of_store
 from robench.reports.build import measured as results_of
-from robench.reports.build import report_of_store
 from robench.reports.results import Stored
 
 
@@ -218,15 +218,12 @@ def _difference(
     measured: Measured, reports: Mapping[str, Report], store: Store, suite: str, first: str, second: str, key: str
 ) -> Difference | None:
     """Return the first entry's number less the second's, paired by example; None if the examples are others."""
-    found = measured.suites[suite]
-    column = next(each for each in found.columns if each.key == key)
+    column, results = _column(measured, store, suite, key)
     # Of an entry with several rows the first counts, as for its number.
     rows = {row.model: row for row in reversed(reports[suite].rows)}
-    names = [
+    one, other = results(
         next(iter(rows[each].seeds), None) or measured.authors.weights[each].checkpoint for each in (first, second)
-    ]
-    results = Stored(found, store, None, found.seed)
-    one, other = (results_of(found, results, name, measured.limit) for name in names)
+    )
     try:
         return compare_column([one], [other], column).difference
     except IncomparableError:
@@ -237,11 +234,16 @@ def _error(
     measured: Measured, reports: Mapping[str, Report], store: Store, suite: str, first: str, second: str, key: str
 ) -> float | None:
     """Return the standard error over examples of the difference of two entries' means over seeds; None if unknown."""
-    found = measured.suites[suite]
-    column = next(each for each in found.columns if each.key == key)
-    results = Stored(found, store, None, found.seed)
+    column, results = _column(measured, store, suite, key)
     seeds = {row.model: row.seeds for row in reports[suite].rows if row.seeds}
-    one, other = (
-        [results_of(found, results, name, measured.limit) for name in seeds[each]] for each in (first, second)
-    )
-    return error_over_examples(one, other, column)
+    return error_over_examples(results(seeds[first]), results(seeds[second]), column)
+
+
+def _column(
+    measured: Measured, store: Store, suite: str, key: str
+) -> tuple[Column, Callable[[Iterable[str]], list[ModelResults]]]:
+    """Return a column of a suite, and the function that gives the results of checkpoints by their names."""
+    found = measured.suites[suite]
+    stored = Stored(found, store, None, found.seed)
+    column = next(each for each in found.columns if each.key == key)
+    return column, lambda names: [results_of(found, stored, name, measured.limit) for name in names]
