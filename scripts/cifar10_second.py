@@ -44,6 +44,10 @@ ARCHIVE = ROOT / "reports" / "cifar10-2.tar.xz"
 FOLDER = ROOT / "reports" / "cifar10-2"
 SUITE, CONTROL, SYMMETRIC, RPC = "cifar10-2", "cifar10-s-vit", "cifar10-s-symvit", "cifar10-s-rpc-symvit"
 MODELS = (CONTROL, SYMMETRIC, RPC, *(f"cifar10-s-{name}-vit" for name in ("bilateral", "twicing", "primal", "rkde")))
+# Primal, without its loss, and in all layers.
+OF_PRIMAL = ("cifar10-s-primal-vit", "cifar10-s-primal-plain-vit", "cifar10-s-primal-all-vit")
+# Trainings of examples/cifar10-2/rates.yaml, one seed each.
+RATES = ("0.001", "0.002", "0.004")
 # The tests are made once, when all seven models have so many seeds.
 NUM_SEEDS, NUM_DRAWS = 12, 1000
 # A training has failed whose loss in its last epoch is above so many nats.
@@ -60,10 +64,14 @@ class Second:
     @cached_property
     def checkpoints(self) -> list[dict[int, str]]:
         """The measured checkpoints of each model by training seed."""
+        return self.checkpoints_of(MODELS)
+
+    def checkpoints_of(self, models: Sequence[str]) -> list[dict[int, str]]:
+        """Return the measured checkpoints of some models by training seed."""
         measured_ones = {manifest.shard.checkpoint for manifest in FolderStore(self.results).manifests()}
         return [
             {seed: name for name, seed in of.items() if name in measured_ones and seed is not None}
-            for of in seeds_of_models(MODELS)
+            for of in seeds_of_models(models)
         ]
 
     @cached_property
@@ -187,6 +195,39 @@ def page(second: Second) -> Iterator[str]:
     yield "verdicts on every second image and on the others, where one differs."
     yield ""
     yield "![Differences from softmax](gains.svg)"
+    yield from is_it_the_mechanism(second)
+
+
+def is_it_the_mechanism(second: Second) -> Iterator[str]:
+    """Yield what the controls say that are trained; all of it is exploratory."""
+    if min(map(len, second.checkpoints_of(OF_PRIMAL))) > 1:
+        yield from ("", "## Primal without its loss, and in all layers", "")
+        chosen = ["--control", CONTROL, "--suite", SUITE, "--all-seeds", "--results", str(second.results)]
+        yield run("compare", *OF_PRIMAL, *chosen, "--format", "md").strip()
+    if rates := [*of_rates()]:
+        yield from ("", "## Peak rates", "", *rates, "")
+        yield "Percentage of 5,000 training images that were held out, after the last epoch of one seed (standard"
+        yield "error 0.7), and the best of each less the best of softmax."
+
+
+def of_rates(folder: Path = ROOT / "examples" / "cifar10-2") -> Iterator[str]:
+    """Yield a table of held-out accuracy by peak rate, from the histories of all trainings; nothing if some lack."""
+    names = [name.removeprefix("cifar10-s-") for name in MODELS]
+    paths = {name: [folder / f"{name}-rate-{rate}.history.json" for rate in RATES] for name in names}
+    if not all(path.exists() for of in paths.values() for path in of):
+        return
+    scores = {name: [100 * held_out_accuracy(path) for path in of] for name, of in paths.items()}
+    yield f"| model | {' | '.join(RATES)} | best, less softmax's |"
+    yield "|---|" + "---:|" * (len(RATES) + 1)
+    for name, of in scores.items():
+        yield f"| {name} | {' | '.join(f'{each:.1f}' for each in of)} | {max(of) - max(scores[names[0]]):+.1f} |"
+
+
+def held_out_accuracy(history: Path) -> float:
+    """Return the accuracy on held-out images after the last epoch of a training."""
+    scores = read_history(history).epochs[-1].validation
+    assert scores is not None  # every epoch is scored on them
+    return scores.top1_accuracy
 
 
 def of_pair(columns: Mapping[str, Values]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import cifar10_second
 import numpy as np
 import pytest
-from cifar10_second import MODELS, RPC, SYMMETRIC, Second, held, of_pair, page
+from cifar10_second import MODELS, RATES, RPC, SYMMETRIC, Second, held, of_pair, of_rates, page
 from scipy import stats
 
 
@@ -39,6 +39,23 @@ def test_tests_are_made_with_all_seeds_alone(tmp_path: Path) -> None:
     second = Second(tmp_path)
     second.__dict__["seeds"] = (0, 1, 2)
     assert [*page(second)][-1] == "All models have 3 training seeds so far; tests are made once they have 12."
+
+
+def test_rates_are_read_from_all_histories_or_none(tmp_path: Path) -> None:
+    for place, model in enumerate(MODELS):
+        for rate, right in zip(RATES, (0.5, 0.61, 0.6), strict=True):
+            assert [*of_rates(tmp_path)] == []
+            scores = [
+                {"top1_accuracy": each, "loss_nats": 1.0, "num_examples": 5000} for each in (0.9, right + place / 1000)
+            ]
+            epochs = [{"epoch": each, "loss_nats": 1.5, "validation": of} for each, of in enumerate(scores, start=1)]
+            path = tmp_path / f"{model.removeprefix('cifar10-s-')}-rate-{rate}.history.json"
+            path.write_text(json.dumps({"checkpoint": model, "dataset": "cifar-10", "num_epochs": 2, "epochs": epochs}))
+    assert [*of_rates(tmp_path)][2:5] == [
+        "| vit | 50.0 | 61.0 | 60.0 | +0.0 |",
+        "| symvit | 50.1 | 61.1 | 60.1 | +0.1 |",
+        "| rpc-symvit | 50.2 | 61.2 | 60.2 | +0.2 |",
+    ]
 
 
 @pytest.mark.parametrize(("loss", "has_failed"), [("1.99", False), ("2.01", True), ("NaN", True)])
