@@ -38,6 +38,7 @@ READ_BY = {
     "[segmentation](segmentation.md#mechanisms-compared), [JapaneseVowels](series.md#japanesevowels)",
     "certificates": "[certificates](certificates.md#measured)",
     "cifar10": "[CIFAR-10](cifar10.md#findings) (`make cifar10`)",
+    "cifar10-2": "[its protocol](protocols/cifar10-2.md) (`make cifar10-2`)",
     "control": "[control](control.md#measured)",
     "demo": "[the demo's table](index.md#install)",
     "series": "[time series](series.md#mechanisms-compared)",

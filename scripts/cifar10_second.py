@@ -174,7 +174,7 @@ def page(second: Second) -> Iterator[str]:
     yield "protocol](../../docs/protocols/cifar10-2.md), which were stated before any number here was measured."
     yield ""
     if len(second.seeds) < NUM_SEEDS:
-        yield f"All models have {len(second.seeds)} training seeds so far; tests are made once they have {NUM_SEEDS}."
+        yield f"Training seeds of all models so far: {len(second.seeds)}. Tests are made once there are {NUM_SEEDS}."
         return
     if second.failed:
         yield f"Failed trainings, to be left out as the protocol says before any test: {', '.join(second.failed)}."

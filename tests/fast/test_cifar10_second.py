@@ -38,7 +38,7 @@ def test_tests_are_made_with_all_seeds_alone(tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     second = Second(tmp_path)
     second.__dict__["seeds"] = (0, 1, 2)
-    assert [*page(second)][-1] == "All models have 3 training seeds so far; tests are made once they have 12."
+    assert [*page(second)][-1] == "Training seeds of all models so far: 3. Tests are made once there are 12."
 
 
 def test_rates_are_read_from_all_histories_or_none(tmp_path: Path) -> None:

@@ -79,15 +79,15 @@ def right_ones(results: Path) -> Right:
 
 
 def primary_numbers(right: dict[str, dict[str, bool]]) -> tuple[float, float, float]:
-    """The columns of a checkpoint as the protocol defines them."""
+    """Clean, corrupted and attacked accuracy of a checkpoint, as the protocol defines them."""
     first, second = (right[name] for name in ATTACKS)
     assert first.keys() == second.keys()
     corrupted = [of for name, of in right.items() if not name.startswith("clean") and name not in ATTACKS]
     assert [len(each) for each in (right["clean"], first, *corrupted)] == [10_000, 2000] + [1000] * NUM_CORRUPTED
     return (
         float(np.mean([*right["clean"].values()])),
-        float(np.mean([first[name] and second[name] for name in first])),
         float(np.mean([[*of.values()] for of in corrupted])),
+        float(np.mean([first[name] and second[name] for name in first])),
     )
 
 
