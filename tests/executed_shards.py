@@ -30,7 +30,7 @@ def recorded(shard: Shard, following: Shard | None = None) -> Record:
 
 @dataclass(frozen=True)
 class Recording:
-    """An evaluator that measures nothing; as all of this file for spawned workers."""
+    """An evaluator that measures nothing."""
 
     def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         return recorded(shard)

@@ -301,10 +301,11 @@ def _yaml(entry: Entry) -> str:
 
 
 def summary_of(checkpoint: Checkpoint) -> str:
-    """Return backbone, mechanisms with their settings, variants of training, seed, data and source of a model."""
+    """Return smoothing, backbone, mechanisms with settings, variants of training, seed, data and source of a model."""
     training = checkpoint.training
     variant = getattr(training, "variant", "")
     parts = (
+        "" if checkpoint.smoothing is None else checkpoint.smoothing.title,
         ", ".join(_parts_of(checkpoint.architecture)),
         variant,
         f"seed {training.seed}" if checkpoint.seed_of is not None and training is not None else "",

@@ -120,11 +120,16 @@ class Smoothing:
     alpha: Fraction = ALPHA
 
     @property
+    def title(self) -> str:
+        """Return the smoothing with its settings, as lists of models and tables name it."""
+        return f"smoothed (sigma {self.sigma}, {self.selection} and {self.draws:,} draws, alpha {self.alpha})"
+
+    @property
     def caveat(self) -> str:
         """Return the sentence that tables show with numbers of a smoothed model."""
         return (
-            f"smoothed (sigma {self.sigma}, {self.selection} and {self.draws:,} draws, alpha {self.alpha}): numbers "
-            "are of the model under this noise, not of its checkpoint alone, and an abstention counts as wrong"
+            f"{self.title}: numbers are of the model under this noise, not of its checkpoint alone, and an abstention "
+            "counts as wrong"
         )
 
 

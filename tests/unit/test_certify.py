@@ -13,6 +13,7 @@ from killed_runs import sorted_outcomes
 from scipy.stats import beta, binom, norm
 
 import robench as package
+from robench.cli.list_command import summary_of
 from robench.core.checkpoint import Smoothing
 from robench.core.errors import ContractError, DeclarationError
 from robench.core.seeds import Stream
@@ -199,6 +200,7 @@ def test_an_entry_is_another_ones_model_under_noise(tmp_path: Path) -> None:
     assert (entry.training, dict(entry.expected), entry.source) == (None, {}, "a test")
     assert entry.passes_per_prediction == 40
     assert "sigma 1/4, 10 and 30 draws, alpha 1/1000" in entry.caveat
+    assert summary_of(entry).startswith("smoothed (sigma 1/4, 10 and 30 draws, alpha 1/1000); vit, attention softmax")
 
 
 @pytest.mark.parametrize(
