@@ -377,13 +377,13 @@ def best(findings: Findings) -> Iterator[str]:
             yield f"| {column.label} ({suite}) | {place} | {numbers} | {points} | {relative_cost(name)} |"
 
 
-def relative_cost(name: str) -> str:
-    """Return the multiply-adds of a model's pass beside those of softmax."""
+def relative_cost(name: str, beside: str = SOFTMAX) -> str:
+    """Return the multiply-adds of a model's pass beside those of another, of softmax attention."""
     entries = read_registry(shipped_registry())
-    counted = [operations_of(entries[each]) for each in (name, SOFTMAX)]
+    counted = [operations_of(entries[each]) for each in (name, beside)]
     assert all(counted)
-    own, softmax = (each.inference for each in counted if each is not None)
-    return f"{100 * (own / softmax - 1):+.0f} %"
+    own, others = (each.inference for each in counted if each is not None)
+    return f"{100 * (own / others - 1):+.0f} %"
 
 
 def verdict_text(gain: Gain) -> str:

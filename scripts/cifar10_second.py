@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from cifar10_findings import options, run
+from cifar10_findings import options, relative_cost, run
 from result_tables import Table
 from scipy.stats import ttest_ind
 
@@ -182,6 +182,9 @@ def page(second: Second) -> Iterator[str]:
     yield "No training failed by the protocol's rule."
     yield ""
     yield run(*command(second), "--results", str(second.results), "--format", "md").strip()
+    yield ""
+    costs = [f"{name.removeprefix('cifar10-s-')} {relative_cost(name, CONTROL)}" for name in MODELS[1:]]
+    yield f"Multiply-adds of a pass, beside those of softmax: {', '.join(costs)}."
     yield ""
     yield "## RPC beside symmetric attention"
     yield ""
