@@ -9,6 +9,8 @@ import pytest
 from cifar10_second import MODELS, RATES, RPC, SYMMETRIC, Second, held, of_pair, of_rates, page
 from scipy import stats
 
+from robench.declare import read_registry
+
 
 def test_rpc_is_compared_with_symmetric_by_welch_and_holm() -> None:
     rng = np.random.default_rng(1)
@@ -39,6 +41,12 @@ def test_tests_are_made_with_all_seeds_alone(tmp_path: Path) -> None:
     second = Second(tmp_path)
     second.__dict__["seeds"] = (0, 1, 2)
     assert [*page(second)][-1] == "Training seeds of all models so far: 3. Tests are made once there are 12."
+
+
+def test_rates_are_those_of_the_example_registry() -> None:
+    registry = cifar10_second.ROOT / "examples" / "cifar10-2" / "rates.yaml"
+    names = {f"{model.removeprefix('cifar10-s-')}-rate-{rate}" for model in MODELS for rate in RATES}
+    assert read_registry(registry).keys() == names
 
 
 def test_rates_are_read_from_all_histories_or_none(tmp_path: Path) -> None:
